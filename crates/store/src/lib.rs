@@ -1,1 +1,208 @@
-//! placeholder
+//! What must be remembered, and what a store promises about it.
+//!
+//! A [`Store`] takes whole commands: each is one atomic, durable step, and nothing is half done when it fails. When
+//! a command's future resolves with `Ok`, its rows are on disk (R3.3). The crates that implement it are twins, and
+//! [`conformance`] tells all of them the same story.
+//!
+//! - [`record`]: what is kept of a task with its operation, and of a session
+//! - [`memory`]: the twin that keeps everything in memory, for tests and simulations
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod memory;
+pub mod record;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::time::UnixMillis;
+
+use crate::record::{Change, Record, Session};
+
+/// A durable home for records.
+///
+/// # Source
+/// notes 0.6, 2.4; R3.3, INV-01, INV-03, INV-04, INV-16, INV-25, INV-30, INV-45
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Writes a new record with its operation, its idempotency row and its first event, in one commit.
+    ///
+    /// The record must be at version 1. If `join` finds an operation that this call must not repeat, nothing is
+    /// written and that one's record is handed back.
+    ///
+    /// # Errors
+    /// [`CreateError::KeyReused`] if the key stands for another request (R4.6).
+    async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError>;
+
+    /// Replaces the record that is at version `record.version - 1` by `record`, and logs `changes` as the one event
+    /// of that version.
+    ///
+    /// # Errors
+    /// [`AppendError::Conflict`] if the stored version is another: reload, then decide again.
+    async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError>;
+
+    /// Reads one record. `None` alike for an id that is unknown, purged or another principal's (R6.1).
+    async fn load(&self, principal: &Principal, id: &TaskId) -> Result<Option<Record>, Error>;
+
+    /// Reads the principal's tasks on one server, newest first, from behind `after` on.
+    ///
+    /// The order is (created, id), both falling, so that pages neither repeat nor skip.
+    async fn list(
+        &self,
+        principal: &Principal,
+        server: &ServerName,
+        after: Option<(UnixMillis, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Record>, Error>;
+
+    /// Reads the records that are not finished, in the order of their ids, from behind `after` on: the task is not
+    /// over, or its operation is prepared, dispatched or observed. Recovery asks for them.
+    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error>;
+
+    /// Deletes up to `limit` tasks that expired before `now`: the protocol record, its questions and payloads. Its
+    /// operation, events and idempotency row stay (R4.8). A task whose operation is prepared, dispatched or
+    /// observed is never deleted (INV-30).
+    ///
+    /// # Shape
+    /// The number of tasks deleted; less than `limit` means that there are no more.
+    async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error>;
+
+    /// Writes a session, new or changed.
+    async fn put_session(&self, session: Session) -> Result<(), Error>;
+
+    /// Reads a session by its key.
+    async fn session(&self, key: &str) -> Result<Option<Session>, Error>;
+
+    /// Deletes a session; whether there was one.
+    async fn end_session(&self, key: &str) -> Result<bool, Error>;
+
+    /// Deletes sessions last seen before `before`, and the longest unseen ones above `keep`. The number deleted.
+    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<usize, Error>;
+
+    /// 32 random bytes made when the store was, for sealing what clients carry for us (G-013).
+    fn secret(&self) -> [u8; 32];
+
+    /// Takes no more commands and waits until those taken are on disk.
+    async fn close(&self);
+}
+
+/// Which earlier call a new one joins instead of being carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Join {
+    /// None: an unkeyed call whose client holds a task.
+    Never,
+    /// An unkeyed call that is the same to the byte of its digest, of the same principal, server and tool, as long
+    /// as that one is unfinished or its outcome unknown and its task is still kept (design 3).
+    SameCall,
+    /// The call under the same idempotency key, finished or not (R4.6).
+    SameKey,
+}
+
+/// What became of a create command.
+#[derive(Clone, Debug)]
+pub enum Created {
+    /// The record is durable.
+    New,
+    /// The call is one that exists already: its record, and nothing was written. `None` if that task was purged
+    /// while its operation is kept.
+    Joined(Option<Box<Record>>),
+}
+
+/// Why nothing was created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The same key came with another request (R4.6).
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// The store could not.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// Why nothing was appended.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Another writer got there first.
+    #[error("the record is at version {found:?}, not {expected}")]
+    Conflict {
+        /// The version that the command builds on.
+        expected: u64,
+        /// The stored one; `None` if the record is gone.
+        found: Option<u64>,
+    },
+    /// The store could not.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// What is wrong with the store. The words say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No space is left.
+    #[error("the disk that holds {place} is full; free some space and try again")]
+    Full {
+        /// The file.
+        place: String,
+    },
+    /// It cannot be written.
+    #[error("{place} cannot be written; make the file and its folder writable for this user")]
+    ReadOnly {
+        /// The file.
+        place: String,
+    },
+    /// It cannot be opened at all.
+    #[error("could not open {place}: {reason}")]
+    Open {
+        /// The file.
+        place: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Another process has it.
+    #[error("{place} is in use by another taskgate process; stop that one or give this one another file")]
+    InUse {
+        /// The file.
+        place: String,
+    },
+    /// It was written by a newer taskgate.
+    #[error("{place} has schema version {found}, and this taskgate knows versions up to {known}; use a newer taskgate, or give it another file")]
+    Newer {
+        /// The file.
+        place: String,
+        /// Its schema version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The file is damaged as a database.
+    #[error("{place} is damaged ({detail}); restore it from a backup, or move it away to begin anew")]
+    Damaged {
+        /// The file.
+        place: String,
+        /// What the check found.
+        detail: String,
+    },
+    /// A row holds what we never write.
+    #[error("{table}.{column} of row {row} holds a value that taskgate never writes")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The row's key, shortened.
+        row: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Anything else the database said.
+    #[error("could not {doing}")]
+    Backend {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

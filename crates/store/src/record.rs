@@ -1,0 +1,114 @@
+//! What is kept.
+
+use bytes::Bytes;
+use taskgate_core::gate::Asking;
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::operation::{self, Operation};
+use taskgate_core::task::{self, Task};
+use taskgate_core::time::UnixMillis;
+
+/// A task and its operation, as one command writes them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The task's id, which clients see.
+    pub id: TaskId,
+    /// Whose it is.
+    pub principal: Principal,
+    /// 1 for a new record, one more for each append (INV-04).
+    pub version: u64,
+    /// The front by which it came.
+    pub front: Front,
+    /// What was called.
+    pub call: Call,
+    /// The protocol record.
+    pub task: Task,
+    /// The operation's id.
+    pub operation_id: OperationId,
+    /// The domain operation.
+    pub operation: Operation,
+    /// When the work must be over, whatever the handle's lifetime (R3.6).
+    pub deadline: UnixMillis,
+    /// When anything last changed.
+    pub updated: UnixMillis,
+    /// What was last seen upstream (R3.5).
+    pub observed: Observed,
+}
+
+/// The kind of call that a record was made for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Front {
+    /// A legacy call with `params.task`.
+    A,
+    /// A modern call that declares the extension.
+    B,
+    /// Any other.
+    Plain,
+}
+
+/// What was called, and how it goes to the back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// The configured server.
+    pub server: ServerName,
+    /// The tool.
+    pub tool: String,
+    /// The `params` object of `tools/call` as it goes to the back: without `task`, the progress token and the
+    /// members of `_meta` that speak to us. A payload: it lives apart from the row and goes with the task (R5.5).
+    pub params: Bytes,
+    /// SHA-256 of the tool and its canonical arguments.
+    pub digest: [u8; 32],
+    /// The client's idempotency key, if it gave one.
+    pub key: Option<String>,
+    /// What the client can be asked: `wire::Offers` as stored text.
+    pub offers: String,
+    /// How the back is asked.
+    pub asking: Asking,
+}
+
+/// What was last seen of the back's task (R3.5).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Observed {
+    /// Its status, in its own word.
+    pub status: Option<String>,
+    /// Its `lastUpdatedAt`, as it came.
+    pub last_updated_at: Option<String>,
+    /// When it may be read next.
+    pub next_look: Option<UnixMillis>,
+}
+
+/// One thing that happened, for the log of evidence. Payloads and people's answers are not part of it (R5.5).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The record was made.
+    Created,
+    /// To the task.
+    Task(task::Event),
+    /// To the operation.
+    Operation(operation::Event),
+    /// The back's task was read.
+    Observed(Observed),
+}
+
+/// A legacy MCP session, or what is left of one after a restart. It holds negotiated state and nothing else: tasks
+/// outlive it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// SHA-256 of the session id in hexadecimal. The id itself is not kept (R6.3).
+    pub key: String,
+    /// Whose it is.
+    pub principal: Principal,
+    /// The server whose path it was opened at.
+    pub server: ServerName,
+    /// The negotiated protocol version.
+    pub version: String,
+    /// What the client can be asked: `wire::Offers` as stored text.
+    pub offers: String,
+    /// The client's `clientInfo` object, as it came.
+    pub client_info: String,
+    /// The level of `logging/setLevel`, once set.
+    pub log_level: Option<String>,
+    /// When it was opened.
+    pub created: UnixMillis,
+    /// When it was last used, to the minute.
+    pub seen: UnixMillis,
+}
