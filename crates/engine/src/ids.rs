@@ -1,0 +1,61 @@
+//! Where unpredictable bytes come from, and the ids made of them.
+
+use data_encoding::BASE32_DNSSEC;
+use taskgate_core::id::{OperationId, TaskId};
+use taskgate_core::time::UnixMillis;
+
+/// A source of unpredictable bytes.
+pub trait Random: Send + Sync + 'static {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// 32 bits, for jitter.
+    fn jitter(&self) -> u32 {
+        let mut bytes = [0; 4];
+        self.fill(&mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+}
+
+/// The operating system's; the one place that asks it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    #[expect(clippy::disallowed_methods, reason = "this is the one real source")]
+    fn fill(&self, bytes: &mut [u8]) {
+        // Without randomness ids could be guessed: there is nothing safe left to do.
+        getrandom::fill(bytes).expect("the operating system gives random bytes");
+    }
+}
+
+/// Makes a task id: 6 bytes of time, for locality in the store, and 128 random bits (A-097, B-070), in 36 characters
+/// of lower-case base32.
+pub fn task_id(random: &dyn Random, now: UnixMillis) -> TaskId {
+    TaskId::parse(&format!("t{}", stamped(random, now))).expect("base32 is within the alphabet of ids")
+}
+
+/// Makes an operation id.
+pub fn operation_id(random: &dyn Random, now: UnixMillis) -> OperationId {
+    OperationId(format!("op-{}", stamped(random, now)))
+}
+
+fn stamped(random: &dyn Random, now: UnixMillis) -> String {
+    let mut bytes = [0; 22];
+    bytes[..6].copy_from_slice(&now.0.to_be_bytes()[2..]);
+    random.fill(&mut bytes[6..]);
+    BASE32_DNSSEC.encode(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_010_task_ids_are_plain_and_ordered_by_time() {
+        let early = task_id(&SystemRandom, UnixMillis(1));
+        let late = task_id(&SystemRandom, UnixMillis(1 << 40));
+        assert_eq!(early.expose().len(), 37);
+        assert!(early < late);
+    }
+}
