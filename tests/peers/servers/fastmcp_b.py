@@ -10,7 +10,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.utilities.tasks import TaskConfig
 from fastmcp_tasks import TasksExtension
 
-from common import http_port, journal, listen, pause
+from common import http_port, journal, listen, note, pause
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -63,8 +63,6 @@ async def confirm_deploy(target: str, ctx: Context) -> str | t.InputRequiredResu
     # The body runs once to ask and once more with the answer. That is one call,
     # so the journal gets one start and one end.
     if not answers:
-        from common import note
-
         note("confirm_deploy", args, "start")
         ask = t.ElicitRequest(
             params=t.ElicitRequestFormParams(

@@ -6,6 +6,8 @@ see `Store` and `main`.
 """
 
 import contextlib
+import os
+import uuid
 import warnings
 
 import anyio
@@ -98,6 +100,14 @@ class Store(InMemoryTaskStore):
         super().__init__()
         self.scopes = {}
 
+    async def create_task(self, metadata, task_id=None):
+        # As shipped, a task that was asked for without a ttl is shown without
+        # one, and clients that read strictly refuse it.
+        default = os.environ.get("PEER_DEFAULT_TTL")
+        if metadata.ttl is None and default:
+            metadata = metadata.model_copy(update={"ttl": int(default)})
+        return await super().create_task(metadata, task_id)
+
     async def update_task(self, task_id, status=None, status_message=None):
         task = await self.get_task(task_id)
         if task is not None and is_terminal(task.status):
@@ -152,7 +162,9 @@ async def call_tool(name, args):
             return await run(name, args, task.elicit, progress)
         return text("cancelled", error=True)
 
-    return await ctx.experimental.run_task(work)
+    # Such ids belong to no session, so a client that comes back finds its task.
+    task_id = str(uuid.uuid4()) if os.environ.get("PEER_OPEN_TASKS") else None
+    return await ctx.experimental.run_task(work, task_id=task_id)
 
 
 async def serve_stdio():
