@@ -195,9 +195,7 @@ pub fn decide(facts: Facts) -> Decision {
             (Recording::IfItLasts, Reason::ReadRecordedIfItLasts)
         }
         (Effect::ReadOnly, _, _) => (Recording::First, Reason::HandleRecordedFirst),
-        (Effect::Reversible | Effect::Consequential, _, _) => {
-            (Recording::First, Reason::EffectRecordedFirst)
-        }
+        (Effect::Reversible | Effect::Consequential, _, _) => (Recording::First, Reason::EffectRecordedFirst),
     };
     Decision { route, asking, recording, reasons: vec![why_route, why_asking, why_recording] }
 }
@@ -215,7 +213,8 @@ mod tests {
             for effect in [Effect::ReadOnly, Effect::Reversible, Effect::Consequential] {
                 for carry in [Carry::Augmented, Carry::Extension, Carry::Plain] {
                     for back in [BackTasks::None, BackTasks::A, BackTasks::B] {
-                        for support in [TaskSupport::Forbidden, TaskSupport::Optional, TaskSupport::Required] {
+                        for support in [TaskSupport::Forbidden, TaskSupport::Optional, TaskSupport::Required]
+                        {
                             all.push(Facts { mode, effect, carry, back, support });
                         }
                     }

@@ -203,9 +203,9 @@ impl Operation {
             (Stage::Dispatched { .. }, Command::NeverSent) if self.attempts > 1 => {
                 Ok(vec![self.lost(Doubt::AnswerLost)])
             }
-            (Stage::Prepared | Stage::Dispatched { .. }, Command::NeverSent) => {
-                Ok(vec![Event::Settled { outcome: self.unless_read_only(Outcome::Confirmed(Verdict::NotApplied)) }])
-            }
+            (Stage::Prepared | Stage::Dispatched { .. }, Command::NeverSent) => Ok(vec![Event::Settled {
+                outcome: self.unless_read_only(Outcome::Confirmed(Verdict::NotApplied)),
+            }]),
             (Stage::Dispatched { .. } | Stage::Observing { .. }, Command::Lose(doubt)) => {
                 Ok(vec![self.lost(doubt)])
             }
@@ -361,8 +361,7 @@ mod tests {
 
     #[test]
     fn inv_12_a_keyed_resend_ends_with_the_window() {
-        let mut operation =
-            Operation::new(Effect::Consequential, Replay::Keyed { window: Millis(1_000) });
+        let mut operation = Operation::new(Effect::Consequential, Replay::Keyed { window: Millis(1_000) });
         for event in operation.decide(UnixMillis(0), Command::Dispatch).unwrap() {
             operation.apply(&event);
         }

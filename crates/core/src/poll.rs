@@ -84,6 +84,9 @@ mod tests {
 
     #[test]
     fn r5_1_looking_stops_at_the_deadline() {
-        assert_eq!(Rhythm::DEFAULT.next_look(UnixMillis(1000), UnixMillis(0), None, UnixMillis(1400), 0), None);
+        assert_eq!(
+            Rhythm::DEFAULT.next_look(UnixMillis(1000), UnixMillis(0), None, UnixMillis(1400), 0),
+            None
+        );
     }
 }

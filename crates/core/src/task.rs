@@ -309,10 +309,9 @@ impl Task {
     fn decide_over(&self, command: &Command) -> Result<Vec<Event>, Refusal> {
         match command {
             Command::Cancel(CancelRule::Wish) => Ok(vec![]),
-            Command::Ask(_)
-            | Command::Say(_)
-            | Command::Cancel(CancelRule::Promise)
-            | Command::End(_) => Err(Refusal::AlreadyOver),
+            Command::Ask(_) | Command::Say(_) | Command::Cancel(CancelRule::Promise) | Command::End(_) => {
+                Err(Refusal::AlreadyOver)
+            }
             Command::TakeAnswer(_) | Command::SettleAnswer(_) | Command::Withdraw(_) => {
                 Err(Refusal::NotOutstanding)
             }

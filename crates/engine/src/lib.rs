@@ -3,8 +3,27 @@
 //! The [`Engine`] owns every unfinished call. It asks `core` what to do, has the store write it down, and then
 //! answers, sends or wakes. It knows no HTTP, no SQL and no JSON: the side towards servers is the [`back::Back`]
 //! trait, the store is `taskgate_store::Store`, and payloads are bytes that it never looks into.
+//!
+//! - [`engine`]: what fronts ask for: submit, adopt, find, answer, cancel, list
+//! - [`handle`]: watching one task
+//! - [`back`]: what the engine needs of the side towards servers
+//! - `drive`, `observe`: one exchange with a back, from the send to the end
+//! - `recover`: what is done after a crash, before anything else
+//! - `draft`: a decision on its way to the store
+//! - `slots`, `registry`: who may run now, and what is kept in memory
 
 pub mod back;
 pub mod clock;
+mod draft;
+mod drive;
+pub mod engine;
+pub mod handle;
 pub mod ids;
 pub mod limits;
+mod observe;
+mod recover;
+mod registry;
+mod slots;
+
+pub use engine::Engine;
+pub use handle::{Handle, Signal};

@@ -1,0 +1,567 @@
+//! One attempt at a back, from the send to the end.
+//!
+//! A driver runs for as long as an exchange is open. It never shows anything that is not on disk: what the back
+//! says is appended first and published then. Its timers are the runtime's one timer wheel; it wakes for an event,
+//! an order or a deadline, and never to see whether there is one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use taskgate_core::budget::{Budget, Purpose};
+use taskgate_core::operation::{Command as Do, Doubt, Stage, Word};
+use taskgate_core::task::{CancelRule, Command, Ending, Fault, Question, QuestionKey, QuestionKind};
+use taskgate_core::time::{Millis, UnixMillis};
+use taskgate_store::record::Record;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::back::{Accepted, Answer, Back, BackEvent, BackKey, InFlight, Outgoing, Reply, Round};
+use crate::draft::Draft;
+use crate::engine::Engine;
+use crate::handle::{Live, Order, Signal};
+
+/// A call may be sent back and forth between questions and answers this often before we call it nonsense.
+const ROUNDS_MAX: u32 = 32;
+
+/// Where a driver begins.
+pub(crate) enum Start {
+    /// Recorded as dispatched: send it.
+    Call,
+    /// Its turn has come: record the dispatch, then send.
+    Turn,
+    /// Sent already by somebody else, who perhaps took an event out.
+    Held(InFlight, Option<BackEvent>),
+    /// The back has a task for it: observe.
+    Resume,
+}
+
+/// What a driver works with.
+pub(crate) struct Driver {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) back: Option<Arc<dyn Back>>,
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    /// Orders that came while something else was waited for.
+    backlog: VecDeque<Order>,
+    /// Requests parked in this exchange, and the keys they are shown under.
+    pub(crate) asks: BTreeMap<u64, QuestionKey>,
+    /// Whether the running place is still ours.
+    holds_place: bool,
+    pub(crate) give_up_at: Option<Instant>,
+}
+
+/// How holding an exchange ended.
+pub(crate) enum Held {
+    /// The back answered.
+    Answered(Answer),
+    /// The deadline passed.
+    DeadlinePassed,
+    /// Cancelled, and nothing came within the grace period.
+    Unanswered,
+    /// The engine is shutting down.
+    Stopping,
+}
+
+pub(crate) async fn run(
+    engine: Arc<Engine>,
+    live: Arc<Live>,
+    back: Option<Arc<dyn Back>>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    start: Start,
+) {
+    let mut driver = Driver {
+        engine,
+        live,
+        back,
+        orders,
+        backlog: VecDeque::new(),
+        asks: BTreeMap::new(),
+        holds_place: true,
+        give_up_at: None,
+    };
+    driver.begin(start).await;
+    driver.release();
+    driver.live.undriven();
+    let record = driver.live.record();
+    if record.task.ending().is_some() {
+        driver.engine.registry.retire(&driver.live);
+    }
+}
+
+impl Driver {
+    async fn begin(&mut self, start: Start) {
+        match start {
+            Start::Call => self.call(None).await,
+            Start::Turn => {
+                if self.take_turn().await {
+                    self.call(None).await;
+                }
+            }
+            Start::Held(in_flight, first) => {
+                if let Some(event) = first {
+                    self.event(event).await;
+                }
+                let held = self.hold(in_flight).await;
+                if let Held::Answered(Answer::InputRequired { questions, state }) = held {
+                    if let Some(round) = self.gather(questions, state).await {
+                        self.call(Some(round)).await;
+                    }
+                } else {
+                    self.settle(held).await;
+                }
+            }
+            Start::Resume => {
+                self.release();
+                if let Stage::Observing { upstream, .. } = &self.live.record().operation.stage.clone() {
+                    self.observe(upstream, None).await;
+                }
+            }
+        }
+    }
+
+    /// Records the dispatch of a call whose turn has come; `false` if it must not be sent.
+    async fn take_turn(&mut self) -> bool {
+        let record = self.live.record();
+        if record.task.ending().is_some() {
+            return false;
+        }
+        let waited = self.now().since(record.task.lifetime.created);
+        if record.operation.stage == Stage::Prepared && waited > self.engine.parts.limits.start_by {
+            let why = "it waited longer than calls may wait to be begun".to_owned();
+            self.end(Do::NeverSent, Ending::Faulted(Fault::NeverSent(why))).await;
+            return false;
+        }
+        if self.connect().await.is_none() {
+            return false;
+        }
+        let mut fits = false;
+        self.write(|draft| fits = draft.record().task.ending().is_none() && draft.operation(Do::Dispatch))
+            .await;
+        if !fits {
+            // Cancelled in this moment, or the window in which it could be sent again is over.
+            self.ended(Answer::Lost("the call can no longer be sent again".to_owned())).await;
+        }
+        fits
+    }
+
+    /// Opens the session after a restart. A call that was never sent, or may be sent again, fails when it cannot be.
+    pub(crate) async fn connect(&mut self) -> Option<Arc<dyn Back>> {
+        if let Some(back) = &self.back {
+            return Some(back.clone());
+        }
+        let mut budget = Budget::new(Purpose::Create, self.engine.parts.limits.create);
+        let key = self.key();
+        loop {
+            let why = match budget.spend(self.now()) {
+                Err(spent) => spent.to_string(),
+                Ok(()) => match self.engine.parts.backs.open(&key).await {
+                    Ok(back) => {
+                        self.back = Some(back.clone());
+                        return Some(back);
+                    }
+                    Err(unreachable) => {
+                        tracing::warn!(server = %key.server, error = %unreachable, "server cannot be reached");
+                        if self.pause(budget.backoff(self.engine.parts.random.jitter())).await {
+                            continue;
+                        }
+                        return None;
+                    }
+                },
+            };
+            let never_sent = self.live.record().operation.attempts == 0;
+            let (told, fault) = if never_sent {
+                (Do::NeverSent, Fault::NeverSent(why))
+            } else {
+                (Do::Lose(Doubt::AnswerLost), Fault::OutcomeUnknown(why))
+            };
+            self.end(told, Ending::Faulted(fault)).await;
+            return None;
+        }
+    }
+
+    pub(crate) fn key(&self) -> BackKey {
+        let record = self.live.record();
+        BackKey {
+            server: record.call.server.clone(),
+            principal: record.principal.clone(),
+            offers: record.call.offers.clone(),
+        }
+    }
+
+    /// Sends the call, in as many rounds as it takes, and follows it to its end.
+    async fn call(&mut self, mut round: Option<Round>) {
+        let mut rounds = 0;
+        let mut resends = Budget::new(Purpose::Create, self.engine.parts.limits.create);
+        let _ = resends.spend(self.now());
+        loop {
+            let Some(back) = self.connect().await else { return };
+            let in_flight = back.call(self.outgoing(round.take()));
+            let held = self.hold(in_flight).await;
+            if let Held::Answered(Answer::InputRequired { questions, state }) = held {
+                rounds += 1;
+                if rounds > ROUNDS_MAX {
+                    let why = format!("the server asked for input {ROUNDS_MAX} times over");
+                    return self.ended(Answer::Nonsense(why)).await;
+                }
+                match self.gather(questions, state).await {
+                    Some(next) => round = Some(next),
+                    None => return,
+                }
+            } else if let Held::Answered(Answer::Lost(why)) = held {
+                if !self.send_again(&why, &mut resends).await {
+                    return self.ended(Answer::Lost(why)).await;
+                }
+            } else {
+                return self.settle(held).await;
+            }
+        }
+    }
+
+    /// Records another dispatch of a call whose answer was lost; `false` if it must not be sent again.
+    async fn send_again(&mut self, why: &str, resends: &mut Budget) -> bool {
+        if !self.may_resend() || resends.spend(self.now()).is_err() {
+            return false;
+        }
+        tracing::info!(task = ?self.live.record().id, why, "answer lost, sending again");
+        let pause = resends.backoff(self.engine.parts.random.jitter());
+        let mut fits = false;
+        if self.pause(pause).await {
+            self.write(|draft| fits = draft.operation(Do::Dispatch)).await;
+        }
+        fits
+    }
+
+    fn may_resend(&self) -> bool {
+        let record = self.live.record();
+        record.task.ending().is_none()
+            && record.task.cancel_wished_at.is_none()
+            && record.operation.may_resend(self.now())
+    }
+
+    fn outgoing(&self, round: Option<Round>) -> Outgoing {
+        let record = self.live.record();
+        let keyed = matches!(record.operation.replay, taskgate_core::operation::Replay::Keyed { .. });
+        Outgoing {
+            tool: record.call.tool.clone(),
+            params: record.call.params.clone(),
+            asking: record.call.asking,
+            ttl: record.deadline.since(self.now()) + Millis::hours(1),
+            key: keyed.then(|| record.call.key.clone().unwrap_or_else(|| record.operation_id.0.clone())),
+            round,
+        }
+    }
+
+    /// Holds an exchange until it ends, serving its events and the clients' orders meanwhile.
+    async fn hold(&mut self, in_flight: InFlight) -> Held {
+        let InFlight { mut answer, mut events, stop } = in_flight;
+        let deadline = self.until(self.live.record().deadline);
+        let stopping = self.engine.stopping.clone();
+        let mut open = true;
+        if self.is_cancelled() {
+            stop.cancel();
+            self.give_up_at.get_or_insert(Instant::now() + self.grace());
+        }
+        let held = loop {
+            let give_up_at = self.give_up_at;
+            tokio::select! {
+                biased;
+                answer = &mut answer => break Held::Answered(answer),
+                event = events.recv(), if open => match event {
+                    Some(event) => self.event(event).await,
+                    None => open = false,
+                },
+                order = self.next_order() => match order {
+                    Order::Cancel(_) => {
+                        stop.cancel();
+                        self.give_up_at.get_or_insert(Instant::now() + self.grace());
+                    }
+                    Order::Forward { key, reply, settled } => self.forward_parked(key, reply, settled).await,
+                },
+                () = sleep_until(deadline) => {
+                    stop.cancel();
+                    break Held::DeadlinePassed;
+                }
+                () = sleep_until(give_up_at.unwrap_or(deadline)), if give_up_at.is_some() => break Held::Unanswered,
+                () = stopping.cancelled() => break Held::Stopping,
+            }
+        };
+        self.asks.clear();
+        held
+    }
+
+    /// What the back says before the end.
+    pub(crate) async fn event(&mut self, event: BackEvent) {
+        match event {
+            BackEvent::Progress(params) => self.live.signal(Signal::Progress(params)),
+            BackEvent::Log(params) => self.live.signal(Signal::Log(params)),
+            BackEvent::Asked { ask, question, reply } => {
+                if let Some(key) = self.ask(question).await.pop() {
+                    self.live.parked.lock().insert(key.clone(), reply);
+                    self.asks.insert(ask, key);
+                }
+            }
+            BackEvent::Unasked { ask } => {
+                if let Some(key) = self.asks.remove(&ask) {
+                    self.live.parked.lock().remove(&key);
+                    self.write(|draft| {
+                        let _ = draft.task(Command::Withdraw(key));
+                    })
+                    .await;
+                }
+            }
+            BackEvent::Nudge => {}
+        }
+    }
+
+    /// Puts a question into the record; its key, unless the task is over.
+    ///
+    /// The reply's way is opened by the caller before anybody can answer: the driver handles one thing at a time.
+    pub(crate) async fn ask(&mut self, question: Question) -> Vec<QuestionKey> {
+        self.ask_all(vec![question]).await
+    }
+
+    pub(crate) async fn ask_all(&mut self, questions: Vec<Question>) -> Vec<QuestionKey> {
+        let before = self.live.record().task.keys_issued;
+        let record = self
+            .write(|draft| {
+                for question in questions {
+                    let _ = draft.task(Command::Ask(question));
+                }
+            })
+            .await;
+        (before + 1..=record.task.keys_issued).map(|n| QuestionKey(format!("in-{n}"))).collect()
+    }
+
+    /// Hands an answer to the request that waits for it.
+    pub(crate) async fn forward_parked(
+        &mut self,
+        key: QuestionKey,
+        reply: Reply,
+        settled: oneshot::Sender<()>,
+    ) {
+        let waiting = self.live.parked.lock().remove(&key);
+        self.asks.retain(|_, parked| *parked != key);
+        let delivered = waiting.is_some_and(|waiting| waiting.send(reply).is_ok());
+        let command = if delivered { Command::SettleAnswer(key) } else { Command::Withdraw(key) };
+        self.write(|draft| {
+            let _ = draft.task(command);
+        })
+        .await;
+        let _ = settled.send(());
+    }
+
+    /// Gathers the answers to a round of questions (B-128). `None` if the task ended instead.
+    async fn gather(&mut self, questions: Vec<(String, Question)>, state: Option<Bytes>) -> Option<Round> {
+        let (back_keys, questions): (Vec<_>, Vec<_>) = questions.into_iter().unzip();
+        let kinds: Vec<_> = questions.iter().map(|question| question.kind).collect();
+        let keys = self.ask_all(questions).await;
+        let mut open: BTreeMap<_, _> = keys.into_iter().zip(back_keys.into_iter().zip(kinds)).collect();
+        let mut responses = Vec::new();
+        let deadline = self.until(self.live.record().deadline);
+        let stopping = self.engine.stopping.clone();
+        while !open.is_empty() {
+            if self.is_cancelled() {
+                self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+                return None;
+            }
+            tokio::select! {
+                order = self.next_order() => match order {
+                    Order::Cancel(_) => {}
+                    Order::Forward { key, reply, settled } => {
+                        self.write(|draft| { let _ = draft.task(Command::SettleAnswer(key.clone())); }).await;
+                        let _ = settled.send(());
+                        let Some((back_key, kind)) = open.remove(&key) else { continue };
+                        match refusal(kind, &reply) {
+                            Ok(result) => responses.push((back_key, result)),
+                            Err(why) => {
+                                self.end(Do::Lose(Doubt::Cancelled), Ending::Faulted(Fault::NoAnswer(why))).await;
+                                return None;
+                            }
+                        }
+                    }
+                },
+                () = sleep_until(deadline) => {
+                    self.settle(Held::DeadlinePassed).await;
+                    return None;
+                }
+                () = stopping.cancelled() => return None,
+            }
+        }
+        Some(Round { responses, state })
+    }
+
+    /// Writes down how an exchange ended, and goes on observing if the back made a task.
+    async fn settle(&mut self, held: Held) {
+        match held {
+            Held::Answered(Answer::Task(accepted)) => self.accepted(accepted).await,
+            Held::Answered(answer) => self.ended(answer).await,
+            Held::DeadlinePassed => {
+                self.end(Do::Lose(Doubt::DeadlinePassed), Ending::Faulted(Fault::DeadlinePassed)).await;
+            }
+            Held::Unanswered => self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await,
+            Held::Stopping => {}
+        }
+    }
+
+    async fn accepted(&mut self, accepted: Accepted) {
+        let upstream = accepted.upstream.clone();
+        self.write(|draft| {
+            draft.operation(Do::Accept(upstream.clone()));
+        })
+        .await;
+        // What runs from here on is the back's own task; our place goes to the next call.
+        self.release();
+        self.observe(&upstream, Some(accepted.look)).await;
+    }
+
+    /// Writes down the end of the work.
+    pub(crate) async fn ended(&mut self, answer: Answer) {
+        if self.engine.stopping.is_cancelled() && matches!(answer, Answer::Lost(_) | Answer::NeverSent(_)) {
+            // Our own going away cut the exchange; the next start decides by the crash table.
+            return;
+        }
+        let cancelled = self.is_cancelled();
+        let (told, ending) = match answer {
+            Answer::Returned { result, is_error } => (
+                Do::Hear(if is_error { Word::ToolError } else { Word::Success }),
+                Ending::Returned { result, is_error },
+            ),
+            Answer::Raised { code, error } => (
+                Do::Hear(if matches!(code, -32601 | -32602) {
+                    Word::NotUnderstood
+                } else {
+                    Word::OtherError
+                }),
+                // Peers answer a cancelled call by an error of their own choosing: that is the cancellation.
+                if cancelled { Ending::Cancelled } else { Ending::Raised { error } },
+            ),
+            Answer::NeverSent(why) => (Do::NeverSent, Ending::Faulted(Fault::NeverSent(why))),
+            Answer::Lost(why) => (Do::Lose(Doubt::AnswerLost), Ending::Faulted(self.lost(why))),
+            Answer::Nonsense(why) => (Do::Lose(Doubt::PeerError), Ending::Faulted(Fault::UpstreamFault(why))),
+            Answer::Task(_) | Answer::InputRequired { .. } => (
+                Do::Lose(Doubt::PeerError),
+                Ending::Faulted(Fault::UpstreamFault("the server goes round in circles".to_owned())),
+            ),
+        };
+        self.end(told, ending).await;
+    }
+
+    /// Of a read-only call nothing is unknown but its answer.
+    pub(crate) fn lost(&self, why: String) -> Fault {
+        match self.live.record().operation.effect {
+            taskgate_core::operation::Effect::ReadOnly => Fault::UpstreamFault(why),
+            taskgate_core::operation::Effect::Reversible
+            | taskgate_core::operation::Effect::Consequential => Fault::OutcomeUnknown(why),
+        }
+    }
+
+    /// Ends the task, unless a promise ended it before, and tells the operation in the same commit.
+    pub(crate) async fn end(&mut self, told: Do, ending: Ending) {
+        self.write(|draft| {
+            draft.operation(told);
+            // Refused only after a promised cancellation; the operation hears the news all the same (A-090, R4.4).
+            let _ = draft.task(Command::End(ending));
+        })
+        .await;
+    }
+
+    /// Appends what was decided, however long it takes: what the back said must not be lost to a full disk.
+    pub(crate) async fn write(&self, decide: impl FnOnce(&mut Draft)) -> Arc<Record> {
+        let mut decided = Some(decide);
+        let mut kept: Option<(Record, Vec<taskgate_store::record::Change>)> = None;
+        let mut pause = Duration::from_millis(50);
+        // Kept through all tries: nothing else may be decided on a state that is still on its way to disk.
+        let _turn = self.live.turn.lock().await;
+        loop {
+            let current = self.live.record();
+            if let Some(decide) = decided.take() {
+                let mut draft = Draft::of(&current, self.now());
+                decide(&mut draft);
+                kept = draft.finish();
+            }
+            let Some((record, changes)) = kept.clone() else { return current };
+            let record = Arc::new(record);
+            match self.engine.parts.store.append(record.clone(), changes).await {
+                Ok(()) => {
+                    self.live.publish(record.clone());
+                    return record;
+                }
+                Err(error) => {
+                    tracing::warn!(task = ?current.id, error = %error, "could not append, trying again");
+                    tokio::select! {
+                        () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+                        () = self.engine.stopping.cancelled() => return current,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits, unless the task ends or the engine stops meanwhile. Whether to go on.
+    pub(crate) async fn pause(&mut self, span: Millis) -> bool {
+        let until = Instant::now() + Duration::from_millis(span.0);
+        let stopping = self.engine.stopping.clone();
+        loop {
+            tokio::select! {
+                () = sleep_until(until) => return self.live.record().task.ending().is_none(),
+                Some(order) = self.orders.recv() => {
+                    let promised = matches!(order, Order::Cancel(CancelRule::Promise));
+                    self.backlog.push_back(order);
+                    if promised {
+                        return false;
+                    }
+                }
+                () = stopping.cancelled() => return false,
+            }
+        }
+    }
+
+    /// The next thing that a client wants; pends when there is none.
+    pub(crate) async fn next_order(&mut self) -> Order {
+        if let Some(order) = self.backlog.pop_front() {
+            return order;
+        }
+        match self.orders.recv().await {
+            Some(order) => order,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        let record = self.live.record();
+        record.task.cancel_wished_at.is_some() || record.task.ending().is_some()
+    }
+
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.engine.parts.clock.now()
+    }
+
+    pub(crate) fn until(&self, at: UnixMillis) -> Instant {
+        Instant::now() + Duration::from_millis(at.since(self.now()).0)
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        Duration::from_millis(self.engine.parts.limits.cancel_grace.0)
+    }
+
+    /// Gives the running place away, once.
+    fn release(&mut self) {
+        if std::mem::take(&mut self.holds_place) {
+            let server = self.live.record().call.server.clone();
+            self.engine.release(&server);
+        }
+    }
+}
+
+/// What stands for a refusal where the dialect has no form for one: the question's own way of saying no.
+pub(crate) fn refusal(kind: QuestionKind, reply: &Reply) -> Result<Bytes, String> {
+    match (reply, kind) {
+        (Reply::Result(result), _) => Ok(result.clone()),
+        (Reply::Error { .. }, QuestionKind::Form | QuestionKind::Url) => {
+            Ok(Bytes::from_static(b"{\"action\":\"cancel\"}"))
+        }
+        (Reply::Error { message, .. }, QuestionKind::Sampling | QuestionKind::Roots) => Err(message.clone()),
+    }
+}

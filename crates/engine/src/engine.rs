@@ -1,0 +1,560 @@
+//! What fronts ask of the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::operation::{self, Effect, Operation, Replay, Stage};
+use taskgate_core::task::{CancelRule, Command, Ending, Lifetime, QuestionKey, Refusal, Task};
+use taskgate_core::time::{Millis, UnixMillis};
+use taskgate_store::record::{Call, Front, Observed, Record};
+use taskgate_store::{AppendError, CreateError, Created, Join, Store};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::back::{Back, BackEvent, Backs, InFlight, Reply};
+use crate::clock::Clock;
+use crate::draft::Draft;
+use crate::drive::{self, Start};
+use crate::handle::{Handle, Live, Order};
+use crate::ids::{self, Random};
+use crate::limits::Limits;
+use crate::registry::Registry;
+use crate::slots::{Place, Slots, Waiting};
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where records live.
+    pub store: Arc<dyn Store>,
+    /// The side towards servers.
+    pub backs: Arc<dyn Backs>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids and jitter.
+    pub random: Arc<dyn Random>,
+    /// What it keeps to.
+    pub limits: Limits,
+}
+
+/// The owner of every unfinished call.
+pub struct Engine {
+    pub(crate) parts: Parts,
+    pub(crate) registry: Registry,
+    pub(crate) slots: Slots,
+    pub(crate) drivers: TaskTracker,
+    /// Nothing new is taken.
+    closing: CancellationToken,
+    /// Nothing goes on.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// A call to be carried out.
+#[derive(Debug)]
+pub struct NewCall {
+    /// For whom.
+    pub principal: Principal,
+    /// By which front it came.
+    pub front: Front,
+    /// What is called.
+    pub call: Call,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// Whether it may be sent again though its outcome is unknown.
+    pub replay: Replay,
+    /// The lifetime that the client asked for.
+    pub ttl: Option<Millis>,
+    /// Which earlier call it joins.
+    pub join: Join,
+}
+
+/// What became of a submitted call.
+#[derive(Debug)]
+pub enum Submitted {
+    /// It is recorded and on its way.
+    Started(Handle),
+    /// It is the same as this one, which goes on (R4.6).
+    Joined(Handle),
+    /// It is the same as one whose record is gone; it was not sent again.
+    JoinedPurged,
+}
+
+/// Why a call was not taken. Nothing was written and nothing sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// Too many calls wait for this server.
+    #[error("server {server:?} has {queued} calls waiting already; try again later")]
+    Busy {
+        /// The server.
+        server: ServerName,
+        /// How many wait.
+        queued: usize,
+    },
+    /// The caller has too many unfinished tasks.
+    #[error("{max} tasks are unfinished already; wait for some to end, or cancel some")]
+    TooManyTasks {
+        /// How many there may be.
+        max: usize,
+    },
+    /// The key stands for another request (R4.6).
+    #[error("this idempotency key was used for another request; use a new key")]
+    KeyReused,
+    /// The engine is shutting down.
+    #[error("the gateway is shutting down; try again in a moment")]
+    Stopping,
+    /// The store could not.
+    #[error(transparent)]
+    Store(#[from] taskgate_store::Error),
+}
+
+/// Why a cancellation was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    /// The task is final, and the dialect's rule refuses that.
+    #[error("the task is already over")]
+    AlreadyOver(Arc<Record>),
+    /// The store could not.
+    #[error(transparent)]
+    Store(#[from] taskgate_store::Error),
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// It was taken, and is with the back or on its way there.
+    Taken,
+    /// No such question is open; nothing changed (B-096).
+    NotOutstanding,
+}
+
+impl Engine {
+    /// An engine over these parts. Call [`Engine::recover`] before anything else.
+    #[must_use]
+    pub fn new(parts: Parts) -> Arc<Engine> {
+        let registry = Registry::new(parts.limits.finished_cached);
+        Arc::new(Engine {
+            parts,
+            registry,
+            slots: Slots::default(),
+            drivers: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            stopping: CancellationToken::new(),
+        })
+    }
+
+    /// The store, for what is not the engine's: sessions and the sealing secret.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.parts.store
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.parts.clock
+    }
+
+    /// The source of ids and jitter.
+    #[must_use]
+    pub fn random(&self) -> &Arc<dyn Random> {
+        &self.parts.random
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.parts.limits
+    }
+
+    /// Records a call and sets it going. When this returns [`Submitted::Started`], the record is on disk, so its id
+    /// may leave (R3.3); only then is the call sent (R4.2).
+    ///
+    /// # Errors
+    /// [`SubmitError`]: nothing was written and nothing sent.
+    pub async fn submit(
+        self: &Arc<Self>,
+        new: NewCall,
+        back: Arc<dyn Back>,
+    ) -> Result<Submitted, SubmitError> {
+        self.detached(self.clone().submit_now(new, back)).await
+    }
+
+    async fn submit_now(
+        self: Arc<Self>,
+        new: NewCall,
+        back: Arc<dyn Back>,
+    ) -> Result<Submitted, SubmitError> {
+        if self.closing.is_cancelled() {
+            return Err(SubmitError::Stopping);
+        }
+        let limits = &self.parts.limits;
+        self.admit(&new.principal)?;
+        let server = new.call.server.clone();
+        let Some(place) = self.slots.take(&server, limits.running_max, limits.queue_max) else {
+            self.registry.discharge(&new.principal);
+            return Err(SubmitError::Busy { server, queued: limits.queue_max });
+        };
+        let leave = |engine: &Arc<Engine>| match place {
+            Place::Running => engine.release(&server),
+            Place::Queued => engine.slots.give_back(&server),
+        };
+        let mut record = self.record(&new);
+        if place == Place::Running {
+            record.operation.apply(&operation::Event::Dispatched { at: record.updated });
+        }
+        let record = Arc::new(record);
+        match self.parts.store.create(record.clone(), new.join).await {
+            Ok(Created::New) => {}
+            Ok(Created::Joined(earlier)) => {
+                self.registry.discharge(&new.principal);
+                leave(&self);
+                return Ok(earlier
+                    .map_or(Submitted::JoinedPurged, |earlier| Submitted::Joined(self.handle_of(*earlier))));
+            }
+            Err(error) => {
+                self.registry.discharge(&new.principal);
+                leave(&self);
+                return Err(refused(error));
+            }
+        }
+        let live = Arc::new(Live::new(record));
+        self.registry.insert(&live);
+        let handle = Handle::new(live.clone());
+        match place {
+            Place::Running => self.start(live, Some(back), Start::Call),
+            Place::Queued => {
+                let waiting = Waiting { live, back: Some(back) };
+                self.turns(self.slots.queue(&server, waiting, true, limits.running_max));
+            }
+        }
+        Ok(Submitted::Started(handle))
+    }
+
+    /// Records a read-only exchange that is under way, and takes it over. `first` is an event that was taken out of
+    /// it already.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: nothing was written, and the exchange is dropped.
+    pub async fn adopt(
+        self: &Arc<Self>,
+        new: NewCall,
+        back: Arc<dyn Back>,
+        in_flight: InFlight,
+        first: Option<BackEvent>,
+    ) -> Result<Handle, SubmitError> {
+        self.detached(self.clone().adopt_now(new, back, in_flight, first)).await
+    }
+
+    async fn adopt_now(
+        self: Arc<Self>,
+        new: NewCall,
+        back: Arc<dyn Back>,
+        in_flight: InFlight,
+        first: Option<BackEvent>,
+    ) -> Result<Handle, SubmitError> {
+        if self.closing.is_cancelled() {
+            return Err(SubmitError::Stopping);
+        }
+        self.admit(&new.principal)?;
+        let mut record = self.record(&new);
+        record.operation.apply(&operation::Event::Dispatched { at: record.updated });
+        let record = Arc::new(record);
+        if let Err(error) = self.parts.store.create(record.clone(), Join::Never).await {
+            self.registry.discharge(&new.principal);
+            return Err(refused(error));
+        }
+        let live = Arc::new(Live::new(record));
+        self.registry.insert(&live);
+        let handle = Handle::new(live.clone());
+        self.slots.force(&new.call.server);
+        self.start(live, Some(back), Start::Held(in_flight, first));
+        Ok(handle)
+    }
+
+    /// Looks a task up. `None` alike for an id that is unknown, expired or another principal's (R6.1, G-015).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn find(
+        &self,
+        principal: &Principal,
+        id: &TaskId,
+    ) -> Result<Option<Handle>, taskgate_store::Error> {
+        if let Some(live) = self.registry.get(id) {
+            let record = live.record();
+            return Ok(
+                (record.principal == *principal && !self.is_expired(&record)).then(|| Handle::new(live))
+            );
+        }
+        let record = self.parts.store.load(principal, id).await?;
+        Ok(record
+            .filter(|record| !self.is_expired(record))
+            .map(|record| Handle::new(Arc::new(Live::new(Arc::new(record))))))
+    }
+
+    /// Cancels by the rule of the dialect. `None` for a task that [`Engine::find`] would not find.
+    ///
+    /// # Errors
+    /// [`CancelError::AlreadyOver`] only under [`CancelRule::Promise`].
+    ///
+    /// # Source
+    /// B-100 to B-105, X-038
+    pub async fn cancel(
+        self: &Arc<Self>,
+        principal: &Principal,
+        id: &TaskId,
+        rule: CancelRule,
+    ) -> Result<Option<Arc<Record>>, CancelError> {
+        let Some(live) = self.live(principal, id) else {
+            let Some(handle) = self.find(principal, id).await? else { return Ok(None) };
+            return match rule {
+                CancelRule::Promise => Err(CancelError::AlreadyOver(handle.record())),
+                CancelRule::Wish => Ok(Some(handle.record())),
+            };
+        };
+        self.detached(self.clone().cancel_now(live, rule)).await.map(Some)
+    }
+
+    async fn cancel_now(
+        self: Arc<Self>,
+        live: Arc<Live>,
+        rule: CancelRule,
+    ) -> Result<Arc<Record>, CancelError> {
+        let changed = self
+            .change(&live, |draft| {
+                if draft.record().operation.stage == Stage::Prepared && draft.record().task.ending().is_none()
+                {
+                    // It never left us, so it can be stopped for certain, under either rule.
+                    draft.operation(operation::Command::NeverSent);
+                    draft.task(Command::End(Ending::Cancelled))
+                } else {
+                    draft.task(Command::Cancel(rule))
+                }
+            })
+            .await?;
+        match changed {
+            Ok(record) => {
+                if !live.order(Order::Cancel(rule)) && !record.operation.is_open() {
+                    self.registry.retire(&live);
+                }
+                Ok(record)
+            }
+            Err(Refusal::AlreadyOver | Refusal::NotOutstanding) => {
+                Err(CancelError::AlreadyOver(live.record()))
+            }
+        }
+    }
+
+    /// Answers a question. The first answer wins (G-011); it reaches the back, never the disk (R6.5).
+    ///
+    /// `None` for a task that [`Engine::find`] would not find.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn answer(
+        self: &Arc<Self>,
+        principal: &Principal,
+        id: &TaskId,
+        key: &QuestionKey,
+        reply: Reply,
+    ) -> Result<Option<Answered>, taskgate_store::Error> {
+        let Some(live) = self.live(principal, id) else {
+            return Ok(self.find(principal, id).await?.map(|_| Answered::NotOutstanding));
+        };
+        self.detached(self.clone().answer_now(live, key.clone(), reply)).await.map(Some)
+    }
+
+    async fn answer_now(
+        self: Arc<Self>,
+        live: Arc<Live>,
+        key: QuestionKey,
+        reply: Reply,
+    ) -> Result<Answered, taskgate_store::Error> {
+        let taken = self.change(&live, |draft| draft.task(Command::TakeAnswer(key.clone()))).await?;
+        if taken.is_err() {
+            return Ok(Answered::NotOutstanding);
+        }
+        let (settled, heard) = oneshot::channel();
+        if live.order(Order::Forward { key, reply, settled }) {
+            // The acknowledgement may precede the visible change (B-095), but not by our hurry: wait until the back
+            // has the answer, or its driver is gone.
+            let _ = tokio::time::timeout(ANSWER_PATIENCE, heard).await;
+        }
+        Ok(Answered::Taken)
+    }
+
+    /// The principal's tasks on one server, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        server: &ServerName,
+        after: Option<(UnixMillis, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Record>, taskgate_store::Error> {
+        let mut records = self.parts.store.list(principal, server, after, limit).await?;
+        records.retain(|record| !self.is_expired(record));
+        Ok(records)
+    }
+
+    /// Takes nothing new, gives what is under way `patience` to end, and waits until nothing is being written any
+    /// more. What has not ended by then is decided by the crash table at the next [`Engine::recover`].
+    pub async fn shutdown(&self, patience: Duration) {
+        self.closing.cancel();
+        self.drivers.close();
+        if tokio::time::timeout(patience, self.drivers.wait()).await.is_err() {
+            self.stopping.cancel();
+            self.drivers.wait().await;
+        }
+    }
+
+    /// Deletes what has expired, now and every half minute, until the engine stops (A-094, R4.8).
+    pub async fn keep_house(&self) {
+        let mut ticks = tokio::time::interval(HOUSEKEEPING);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.closing.cancelled() => return,
+            }
+            loop {
+                match self.parts.store.purge(self.parts.clock.now(), PURGE_BATCH).await {
+                    Ok(PURGE_BATCH) => tokio::task::yield_now().await,
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "could not delete expired tasks");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a step to its end even if the client that asked for it goes away: a row must never be left without
+    /// the one that acts on it.
+    async fn detached<T: Send + 'static>(&self, step: impl Future<Output = T> + Send + 'static) -> T {
+        match self.drivers.spawn(step).await {
+            Ok(done) => done,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+
+    fn admit(&self, principal: &Principal) -> Result<(), SubmitError> {
+        let limits = &self.parts.limits;
+        let max = if principal.is_shared() { limits.live_max_shared } else { limits.live_max };
+        if self.registry.admit(principal, max) { Ok(()) } else { Err(SubmitError::TooManyTasks { max }) }
+    }
+
+    fn record(&self, new: &NewCall) -> Record {
+        let limits = &self.parts.limits;
+        let now = self.parts.clock.now();
+        let random = &*self.parts.random;
+        let shared = new.principal.is_shared();
+        let ttl_max = if shared { limits.ttl_max_shared } else { limits.ttl_max };
+        let deadline = if shared { limits.deadline_shared } else { limits.deadline };
+        // A lifetime of 0 is the smallest there is, not none.
+        let ttl = new.ttl.unwrap_or(limits.ttl).clamp(Millis::secs(1), ttl_max);
+        let lifetime = Lifetime { created: now, ttl, linger: limits.linger, max: ttl_max };
+        Record {
+            id: ids::task_id(random, now),
+            principal: new.principal.clone(),
+            version: 1,
+            front: new.front,
+            call: new.call.clone(),
+            task: Task::new(lifetime),
+            operation_id: ids::operation_id(random, now),
+            operation: Operation::new(new.effect, new.replay),
+            deadline: now + deadline.min(ttl_max),
+            updated: now,
+            observed: Observed::default(),
+        }
+    }
+
+    fn is_expired(&self, record: &Record) -> bool {
+        record.task.expires().is_some_and(|expires| expires <= self.parts.clock.now())
+    }
+
+    fn live(&self, principal: &Principal, id: &TaskId) -> Option<Arc<Live>> {
+        self.registry.get(id).filter(|live| live.record().principal == *principal)
+    }
+
+    fn handle_of(&self, record: Record) -> Handle {
+        Handle::new(self.registry.get(&record.id).unwrap_or_else(|| Arc::new(Live::new(Arc::new(record)))))
+    }
+
+    /// Decides, appends and publishes: the one way by which a record changes.
+    ///
+    /// The inner result is the decision's refusal; the newest record comes back also when nothing changed.
+    pub(crate) async fn change<R>(
+        &self,
+        live: &Live,
+        decide: impl FnOnce(&mut Draft) -> Result<(), R>,
+    ) -> Result<Result<Arc<Record>, R>, taskgate_store::Error> {
+        // A driver keeps its turn while the disk takes nothing; a client must hear so instead of hanging.
+        let Ok(_turn) = tokio::time::timeout(TURN_PATIENCE, live.turn.lock()).await else {
+            let source = Box::from("an earlier change of this task still waits for the disk");
+            return Err(taskgate_store::Error::Backend { doing: "write to the store", source });
+        };
+        let current = live.record();
+        let mut draft = Draft::of(&current, self.parts.clock.now());
+        if let Err(refusal) = decide(&mut draft) {
+            return Ok(Err(refusal));
+        }
+        let Some((record, changes)) = draft.finish() else { return Ok(Ok(current)) };
+        let record = Arc::new(record);
+        match self.parts.store.append(record.clone(), changes).await {
+            Ok(()) => {
+                live.publish(record.clone());
+                Ok(Ok(record))
+            }
+            Err(AppendError::Store(error)) => Err(error),
+            Err(conflict @ AppendError::Conflict { .. }) => {
+                // One process owns the file and takes turns per record, so nobody else can have written.
+                tracing::error!(task = ?current.id, error = %conflict, "record changed behind our back");
+                Err(taskgate_store::Error::Backend {
+                    doing: "append to a record",
+                    source: Box::new(conflict),
+                })
+            }
+        }
+    }
+
+    /// Runs a driver for a task that holds a running place.
+    pub(crate) fn start(self: &Arc<Self>, live: Arc<Live>, back: Option<Arc<dyn Back>>, start: Start) {
+        let orders = live.drive();
+        self.drivers.spawn(drive::run(self.clone(), live, back, orders, start));
+    }
+
+    /// Runs those whose turn it is.
+    pub(crate) fn turns(self: &Arc<Self>, turns: Vec<Waiting>) {
+        for Waiting { live, back } in turns {
+            self.start(live, back, Start::Turn);
+        }
+    }
+
+    /// Gives a running place to the next.
+    pub(crate) fn release(self: &Arc<Self>, server: &ServerName) {
+        self.turns(self.slots.done(server, self.parts.limits.running_max));
+    }
+}
+
+/// How long a client waits for its answer to reach the back before it is acknowledged all the same.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often expired tasks are looked for.
+const HOUSEKEEPING: Duration = Duration::from_secs(30);
+
+/// Deleted between two commits of others: about a millisecond of the writer (notes 4.3).
+const PURGE_BATCH: usize = 64;
+
+/// How long a client's wish waits behind an append that the store does not take.
+const TURN_PATIENCE: Duration = Duration::from_secs(5);
+
+fn refused(error: CreateError) -> SubmitError {
+    match error {
+        CreateError::KeyReused => SubmitError::KeyReused,
+        CreateError::Store(error) => SubmitError::Store(error),
+    }
+}

@@ -1,0 +1,143 @@
+//! What callers hold of a task, and the engine's own view of it while it lives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use taskgate_core::task::{CancelRule, QuestionKey};
+use taskgate_store::record::Record;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use crate::back::Reply;
+
+/// What a call says while it runs. Nothing depends on it.
+#[derive(Clone, Debug)]
+pub enum Signal {
+    /// The `params` object of `notifications/progress`, without its token.
+    Progress(Bytes),
+    /// The `params` object of a `notifications/message`.
+    Log(Bytes),
+}
+
+/// How many signals a slow reader may fall behind before it misses some.
+const SIGNALS_KEPT: usize = 32;
+
+/// A task that somebody watches. Any number of handles share one observer of the back (G-010).
+#[derive(Clone, Debug)]
+pub struct Handle {
+    live: Arc<Live>,
+    seen: watch::Receiver<Arc<Record>>,
+}
+
+impl Handle {
+    pub(crate) fn new(live: Arc<Live>) -> Handle {
+        // Subscribed before the first read, so that no change falls between the two (INV-35).
+        let seen = live.newest.subscribe();
+        Handle { live, seen }
+    }
+
+    /// The newest version.
+    #[must_use]
+    pub fn record(&self) -> Arc<Record> {
+        self.seen.borrow().clone()
+    }
+
+    /// Waits for a version newer than the last one this method or [`Handle::record`]'s first call could see.
+    /// Pends for ever once nothing can change any more.
+    pub async fn changed(&mut self) -> Arc<Record> {
+        if self.seen.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.seen.borrow_and_update().clone()
+    }
+
+    /// Waits until the task is over.
+    pub async fn over(&mut self) -> Arc<Record> {
+        loop {
+            let record = self.seen.borrow_and_update().clone();
+            if record.task.ending().is_some() {
+                return record;
+            }
+            if self.seen.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Progress and log messages from now on.
+    #[must_use]
+    pub fn signals(&self) -> broadcast::Receiver<Signal> {
+        let mut slot = self.live.signals.lock();
+        slot.get_or_insert_with(|| broadcast::channel(SIGNALS_KEPT).0).subscribe()
+    }
+}
+
+/// A task in memory.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// The newest version that is on disk.
+    newest: watch::Sender<Arc<Record>>,
+    /// Held while a decision is made and appended, so that decisions follow one another.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Made when somebody listens.
+    signals: Mutex<Option<broadcast::Sender<Signal>>>,
+    /// Where replies to parked requests go.
+    pub(crate) parked: Mutex<BTreeMap<QuestionKey, oneshot::Sender<Reply>>>,
+    /// To the driver; `None` once nothing drives the task any more.
+    driver: Mutex<Option<mpsc::UnboundedSender<Order>>>,
+}
+
+/// What a client's wish asks of the driver.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// A cancellation was recorded.
+    Cancel(CancelRule),
+    /// An answer was taken; it goes to the back, and the sender hears when it has.
+    Forward { key: QuestionKey, reply: Reply, settled: oneshot::Sender<()> },
+}
+
+impl Live {
+    pub(crate) fn new(record: Arc<Record>) -> Live {
+        Live {
+            newest: watch::Sender::new(record),
+            turn: tokio::sync::Mutex::new(()),
+            signals: Mutex::new(None),
+            parked: Mutex::new(BTreeMap::new()),
+            driver: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn record(&self) -> Arc<Record> {
+        self.newest.borrow().clone()
+    }
+
+    /// Shows a version that is on disk.
+    pub(crate) fn publish(&self, record: Arc<Record>) {
+        self.newest.send_replace(record);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(sender) = &*self.signals.lock() {
+            // Nobody listening is nothing to mind.
+            let _ = sender.send(signal);
+        }
+    }
+
+    /// Opens the way to a driver that is about to run.
+    pub(crate) fn drive(&self) -> mpsc::UnboundedReceiver<Order> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        *self.driver.lock() = Some(sender);
+        receiver
+    }
+
+    pub(crate) fn undriven(&self) {
+        *self.driver.lock() = None;
+        self.parked.lock().clear();
+    }
+
+    /// Tells the driver; whether there is one.
+    pub(crate) fn order(&self, order: Order) -> bool {
+        self.driver.lock().as_ref().is_some_and(|driver| driver.send(order).is_ok())
+    }
+}
