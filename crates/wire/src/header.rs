@@ -1,0 +1,203 @@
+//! The headers of Streamable HTTP: names, the encoding of their values, and what must equal the body.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::json::{self, Object};
+use crate::message::Request;
+use crate::rpc_error::RpcError;
+use crate::version::Version;
+
+/// The protocol version, in lower case as HTTP libraries keep names.
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// The method of a modern request (B-040).
+pub const METHOD: &str = "mcp-method";
+/// What a modern request is about (B-041, B-042).
+pub const NAME: &str = "mcp-name";
+/// The session of a legacy request.
+pub const SESSION_ID: &str = "mcp-session-id";
+/// Where a broken legacy stream is taken up.
+pub const LAST_EVENT_ID: &str = "last-event-id";
+/// What a mirrored tool argument's header begins with (B-045).
+pub const PARAM_PREFIX: &str = "mcp-param-";
+
+/// Whether a missing `Mcp-Name` on `tasks/*` is let through (G-018, Q-014).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum TaskName {
+    /// It is: FastMCP 4.1 clients leave it out (peers.md row 1). One that is there must still be right.
+    #[default]
+    MayBeMissing,
+    /// It is not.
+    Required,
+}
+
+/// A header value that cannot be decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the value is no valid =?base64?…?= text")]
+pub struct BadValue;
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// A value as it goes into a header: as it is if it is plain ASCII without edge white space and does not look
+/// encoded, else in Base64 between markers (B-043).
+#[must_use]
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_plain && value.trim_matches(' ') == value && sentinel(value).is_none() {
+        Cow::Borrowed(value)
+    } else {
+        Cow::Owned(format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)))
+    }
+}
+
+/// The value that a header stands for.
+///
+/// # Errors
+/// [`BadValue`]: it has the markers, but no Base64 of UTF-8 between them.
+pub fn decode(header: &str) -> Result<Cow<'_, str>, BadValue> {
+    let header = header.trim_matches([' ', '\t']);
+    let Some(inner) = sentinel(header) else { return Ok(Cow::Borrowed(header)) };
+    let bytes = STANDARD.decode(inner).map_err(|_| BadValue)?;
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| BadValue)
+}
+
+fn sentinel(value: &str) -> Option<&str> {
+    value.strip_prefix(OPEN)?.strip_suffix(CLOSE)
+}
+
+/// The member of `params` that `Mcp-Name` mirrors, for the methods that have one.
+#[must_use]
+pub fn name_param(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// Checks the version header of a modern request against the body, and that we speak the version.
+///
+/// # Errors
+/// `-32020` if the header is missing or differs (B-039), then `-32022` (B-020): the order of Q-015.
+pub fn check_version(header: Option<&str>, body: &str) -> Result<Version, RpcError> {
+    match header.map(str::trim) {
+        None => return Err(RpcError::header_mismatch("Missing MCP-Protocol-Version header")),
+        Some(header) if header != body => {
+            return Err(RpcError::header_mismatch(
+                "MCP-Protocol-Version does not equal the version in params._meta",
+            ));
+        }
+        Some(_) => {}
+    }
+    known_version(body)
+}
+
+/// The version of a modern request, if we speak it statelessly.
+///
+/// # Errors
+/// `-32022`, also for a legacy date: that one means `initialize`.
+pub fn known_version(body: &str) -> Result<Version, RpcError> {
+    match Version::parse(body) {
+        Some(version) if version.is_modern() => Ok(version),
+        Some(_) | None => Err(RpcError::unsupported_version(body)),
+    }
+}
+
+/// Checks the other mirrored headers of a modern request, once its version is known to be right.
+///
+/// `header` looks a header up by its lower-case name.
+///
+/// # Errors
+/// `-32020`, for HTTP 400: a header is missing, cannot be decoded or differs (B-040 to B-044).
+pub fn check<'h>(
+    request: &Request,
+    header: impl Fn(&str) -> Option<&'h str>,
+    task_name: TaskName,
+) -> Result<(), RpcError> {
+    let method = header(METHOD).ok_or_else(|| RpcError::header_mismatch("Missing Mcp-Method header"))?;
+    if method.trim() != request.method() {
+        return Err(RpcError::header_mismatch("Mcp-Method does not equal the method"));
+    }
+    let Some(param) = name_param(request.method()) else { return Ok(()) };
+    let Some(name) = header(NAME) else {
+        return match (param, task_name) {
+            ("taskId", TaskName::MayBeMissing) => Ok(()),
+            _ => Err(RpcError::header_mismatch("Missing Mcp-Name header")),
+        };
+    };
+    let name = decode(name).map_err(|_| RpcError::header_mismatch("Mcp-Name cannot be decoded"))?;
+    // A body without the member is left to the check of params, which comes later.
+    match request.param(param).and_then(json::string) {
+        Some(value) if value != name => {
+            Err(RpcError::header_mismatch(format!("Mcp-Name does not equal params.{param}")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The headers that mirror the body of a request to a back (B-032, B-039 to B-042, A-136). A legacy back hears
+/// its version only, and before 2025-06-18 not even that.
+#[must_use]
+pub fn for_request(version: Version, method: &str, params: Option<&str>) -> Vec<(&'static str, String)> {
+    let mut headers = Vec::new();
+    if version.has_version_header() {
+        headers.push((PROTOCOL_VERSION, String::from(version.as_str())));
+    }
+    if !version.is_modern() {
+        return headers;
+    }
+    headers.push((METHOD, String::from(method)));
+    let name = name_param(method).and_then(|param| json::string(json::at(params?, &[param])?));
+    if let Some(name) = name {
+        headers.push((NAME, encode(&name).into_owned()));
+    }
+    headers
+}
+
+/// The headers that mirror arguments of a tool whose schema marks them with `x-mcp-header` (B-045).
+///
+/// Strings, whole numbers and booleans are mirrored; an argument that is absent or null has no header. Names that
+/// cannot stand in a header are passed over.
+#[must_use]
+pub fn for_arguments(input_schema: &str, arguments: Option<&str>) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
+    if let Some(arguments) = arguments {
+        mirror(input_schema, arguments, &mut headers);
+    }
+    headers
+}
+
+fn mirror(schema: &str, arguments: &str, headers: &mut Vec<(String, String)>) {
+    let properties = Object::parse(schema).ok().and_then(|schema| schema.object("properties"));
+    let (Some(properties), Ok(arguments)) = (properties, Object::parse(arguments)) else { return };
+    for property in properties.members() {
+        let Some(value) = arguments.get(&property.name) else { continue };
+        let marked = json::at(property.value, &["x-mcp-header"]).and_then(json::string);
+        match marked {
+            Some(name) if is_token(&name) => {
+                if let Some(text) = scalar(value) {
+                    headers.push((format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()), text));
+                }
+            }
+            Some(_) => {}
+            None if json::is_object(value) => mirror(property.value, value, headers),
+            None => {}
+        }
+    }
+}
+
+fn scalar(value: &str) -> Option<String> {
+    if let Some(text) = json::string(value) {
+        return Some(encode(&text).into_owned());
+    }
+    let is_whole = value.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+    (is_whole || value == "true" || value == "false").then(|| String::from(value))
+}
+
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
