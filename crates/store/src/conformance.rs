@@ -1,1 +1,112 @@
-//! What every store must do.
+//! The tests that every store must pass, so that the twins cannot drift apart (INV-50).
+//!
+//! A twin says how to make and reopen one of its stores by a [`Factory`], and [`conformance!`](crate::conformance!)
+//! turns all of them into its tests. What each checks is in its name, led by the row.
+//!
+//! - [`sample`]: records to play with, moved along by the core's own decisions
+
+pub mod append;
+pub mod close;
+pub mod create;
+pub mod join;
+pub mod list;
+pub mod purge;
+pub mod sample;
+pub mod session;
+pub mod unfinished;
+
+use async_trait::async_trait;
+
+use crate::Store;
+
+/// Makes stores of one kind.
+#[async_trait]
+pub trait Factory: Send + Sync {
+    /// The kind.
+    type Store: Store;
+
+    /// A new and empty one, apart from all others.
+    async fn fresh(&self) -> Self::Store;
+
+    /// Closes `store`, and opens what it kept as after a restart.
+    async fn reopen(&self, store: Self::Store) -> Self::Store;
+}
+
+/// Makes one test of each that there is: `conformance!(MyFactory::new());`. The crate needs tokio with macros.
+#[macro_export]
+macro_rules! conformance {
+    ($factory:expr) => {
+        $crate::conformance! { $factory;
+            create {
+                inv_01_a_created_record_is_read_back_as_it_was_given
+                inv_04_a_record_begins_at_version_1
+                inv_16_an_id_is_never_used_twice
+                inv_25_a_foreign_id_looks_like_an_unknown_one
+            }
+            join {
+                r4_6_a_key_joins_whether_finished_or_not
+                r4_6_a_key_with_another_request_is_refused
+                r4_6_a_key_counts_within_principal_server_and_tool
+                inv_16_of_many_at_once_under_one_key_one_is_new
+                design_3_the_same_unkeyed_call_joins_while_it_is_unfinished_or_unknown
+                design_3_the_same_unkeyed_call_joins_within_principal_server_tool_and_digest_only
+                design_3_an_unkeyed_call_joins_no_keyed_one
+                design_3_of_several_the_first_made_is_joined
+                design_3_a_purged_task_is_not_joined
+            }
+            append {
+                inv_04_versions_follow_without_a_gap
+                inv_15_a_stale_append_changes_nothing
+                inv_25_an_append_by_a_stranger_finds_nothing
+                inv_03_a_task_that_is_over_stays_as_it_is
+                r4_7_an_outcome_may_come_after_the_end
+                design_7_a_confirmed_outcome_stays
+                r6_5_questions_are_kept_with_their_phase
+                inv_20_a_question_never_goes_back
+                r4_5_every_step_of_an_operation_is_kept
+                r3_5_what_was_seen_upstream_is_kept
+                r3_6_what_was_fixed_at_creation_stays
+            }
+            list {
+                a_080_pages_neither_repeat_nor_skip
+                a_082_equal_times_are_told_apart_by_id
+                r6_1_a_list_shows_one_principal_and_one_server
+            }
+            unfinished {
+                r5_3_recovery_finds_what_is_not_finished_and_nothing_else
+                r5_3_recovery_reads_page_by_page_in_the_order_of_ids
+            }
+            purge {
+                inv_30_nothing_goes_before_it_expires
+                inv_30_an_open_operation_keeps_its_task
+                inv_30_a_late_duplicate_after_a_purge_is_not_carried_out
+                inv_30_the_first_expired_go_first_and_the_limit_holds
+                inv_30_the_ids_of_a_purged_task_stay_used
+                r4_8_an_unknown_outcome_does_not_keep_the_task
+            }
+            session {
+                x_048_a_session_is_kept_and_replaced
+                x_048_an_ended_session_is_gone
+                x_048_unseen_sessions_expire
+                x_048_the_longest_unseen_go_above_the_limit
+            }
+            close {
+                inv_01_everything_survives_a_restart
+                g_013_the_secret_survives_a_restart
+                inv_40_a_closed_store_takes_no_commands
+            }
+        }
+    };
+    ($factory:expr; $($module:ident { $($name:ident)+ })+) => {
+        $(mod $module {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    $crate::conformance::$module::$name(&$factory).await;
+                }
+            )+
+        })+
+    };
+}

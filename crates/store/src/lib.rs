@@ -5,10 +5,14 @@
 //! [`conformance`] tells all of them the same story.
 //!
 //! - [`record`]: what is kept of a task with its operation, and of a session
+//! - [`codec`]: how the SQL twins put that into columns and the log
+//! - [`law`]: what no store lets happen to a record, whoever asks
 //! - [`memory`]: the twin that keeps everything in memory, for tests and simulations
 
+pub mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod law;
 pub mod memory;
 pub mod record;
 
@@ -28,18 +32,25 @@ use crate::record::{Change, Record, Session};
 pub trait Store: Send + Sync + 'static {
     /// Writes a new record with its operation, its idempotency row and its first event, in one commit.
     ///
-    /// The record must be at version 1. If `join` finds an operation that this call must not repeat, nothing is
-    /// written and that one's record is handed back.
+    /// The record must be at version 1, and its ids must never have been used by this principal: the caller draws
+    /// them at random, unique across principals. If `join` finds an operation that this call must not repeat,
+    /// nothing is written and that one's record is handed back. A call with a key is always held to its key,
+    /// whatever `join` says.
     ///
     /// # Errors
-    /// [`CreateError::KeyReused`] if the key stands for another request (R4.6).
+    /// [`CreateError::KeyReused`] if the key stands for another request (R4.6). A key's scope is (principal,
+    /// server, tool, key).
     async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError>;
 
     /// Replaces the record that is at version `record.version - 1` by `record`, and logs `changes` as the one event
     /// of that version.
     ///
+    /// What was fixed at creation stays as it was whatever `record` says: its ids, principal, front and call, the
+    /// task's lifetime, the operation's effect and replay.
+    ///
     /// # Errors
-    /// [`AppendError::Conflict`] if the stored version is another: reload, then decide again.
+    /// [`AppendError::Conflict`] if the stored version is another: reload, then decide again. An
+    /// [`Error::Backend`] if the change breaks the [`law`], which only a defect of ours can ask for.
     async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError>;
 
     /// Reads one record. `None` alike for an id that is unknown, purged or another principal's (R6.1).
@@ -60,9 +71,9 @@ pub trait Store: Send + Sync + 'static {
     /// over, or its operation is prepared, dispatched or observed. Recovery asks for them.
     async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error>;
 
-    /// Deletes up to `limit` tasks that expired before `now`: the protocol record, its questions and payloads. Its
-    /// operation, events and idempotency row stay (R4.8). A task whose operation is prepared, dispatched or
-    /// observed is never deleted (INV-30).
+    /// Deletes up to `limit` tasks that expired before `now`, the first expired first: the protocol record, its
+    /// questions and payloads. Its operation, events and idempotency row stay (R4.8). A task whose operation is
+    /// prepared, dispatched or observed is never deleted (INV-30).
     ///
     /// # Shape
     /// The number of tasks deleted; less than `limit` means that there are no more.
@@ -93,7 +104,8 @@ pub enum Join {
     /// None: an unkeyed call whose client holds a task.
     Never,
     /// An unkeyed call that is the same to the byte of its digest, of the same principal, server and tool, as long
-    /// as that one is unfinished or its outcome unknown and its task is still kept (design 3).
+    /// as that one is unfinished or its outcome unknown and its task is still kept (design 3). It joins unkeyed
+    /// calls only, and of several the first made.
     SameCall,
     /// The call under the same idempotency key, finished or not (R4.6).
     SameKey,
@@ -166,7 +178,9 @@ pub enum Error {
         place: String,
     },
     /// It was written by a newer taskgate.
-    #[error("{place} has schema version {found}, and this taskgate knows versions up to {known}; use a newer taskgate, or give it another file")]
+    #[error(
+        "{place} has schema version {found}, and this taskgate knows versions up to {known}; use a newer taskgate, or give it another file"
+    )]
     Newer {
         /// The file.
         place: String,

@@ -1,1 +1,166 @@
-//! The twin in memory.
+//! The twin in memory, for tests and simulations. It keeps every promise but the one about power cuts.
+//!
+//! A test can make it misbehave: [`MemoryStore::inject`] queues a [`Fault`] for the next command of one kind.
+
+mod fault;
+mod state;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::time::UnixMillis;
+
+pub use self::fault::{CommandKind, Fault};
+use self::state::State;
+use crate::codec::event::EventRow;
+use crate::record::{Change, Record, Session};
+use crate::{AppendError, CreateError, Created, Error, Join, Store};
+
+/// A store in memory. Clones of one are handles to it, closed together; [`MemoryStore::reopen`] makes a new one.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    kept: Arc<Kept>,
+    closed: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    secret: [u8; 32],
+    state: Mutex<State>,
+    faults: Mutex<BTreeMap<CommandKind, VecDeque<Fault>>>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::new()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store whose secret is no secret.
+    #[must_use]
+    pub fn new() -> MemoryStore {
+        MemoryStore::with_secret([0x5a; 32])
+    }
+
+    /// An empty store.
+    #[must_use]
+    pub fn with_secret(secret: [u8; 32]) -> MemoryStore {
+        let kept = Kept { secret, state: Mutex::default(), faults: Mutex::default() };
+        MemoryStore { kept: Arc::new(kept), closed: Arc::default() }
+    }
+
+    /// What a restart finds: everything kept, and open again.
+    #[must_use]
+    pub fn reopen(&self) -> MemoryStore {
+        MemoryStore { kept: Arc::clone(&self.kept), closed: Arc::default() }
+    }
+
+    /// Makes the next `command` that has no fault yet suffer `fault`.
+    pub fn inject(&self, command: CommandKind, fault: Fault) {
+        self.kept.faults.lock().entry(command).or_default().push_back(fault);
+    }
+
+    /// How many injected faults have not come to pass, so that a test can tell that it tested something.
+    #[must_use]
+    pub fn pending_faults(&self) -> usize {
+        self.kept.faults.lock().values().map(VecDeque::len).sum()
+    }
+
+    /// The log of one task, purged or not.
+    #[must_use]
+    pub fn events(&self, principal: &Principal, id: &TaskId) -> Vec<EventRow> {
+        self.kept.state.lock().events(principal, id)
+    }
+
+    async fn run<T, E: From<Error>>(
+        &self,
+        command: CommandKind,
+        apply: impl FnOnce(&mut State) -> Result<T, E> + Send,
+    ) -> Result<T, E> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed.into());
+        }
+        let fault = self.kept.faults.lock().get_mut(&command).and_then(VecDeque::pop_front);
+        let mut ambiguous = None;
+        match fault {
+            None => {}
+            Some(Fault::Fail(error)) => return Err(error.into()),
+            Some(Fault::Ambiguous(error)) => ambiguous = Some(error),
+            Some(Fault::Wait(wait)) => wait.await,
+        }
+        let outcome = apply(&mut self.kept.state.lock());
+        match ambiguous {
+            Some(error) => Err(error.into()),
+            None => outcome,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError> {
+        self.run(CommandKind::Create, |state| state.create(&record, join)).await
+    }
+
+    async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError> {
+        self.run(CommandKind::Append, |state| state.append(&record, &changes)).await
+    }
+
+    async fn load(&self, principal: &Principal, id: &TaskId) -> Result<Option<Record>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.load(principal, id))).await
+    }
+
+    async fn list(
+        &self,
+        principal: &Principal,
+        server: &ServerName,
+        after: Option<(UnixMillis, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Record>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.list(principal, server, after, limit))).await
+    }
+
+    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.unfinished(after, limit))).await
+    }
+
+    async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
+        self.run(CommandKind::Purge, |state| Ok(state.purge(now, limit))).await
+    }
+
+    async fn put_session(&self, session: Session) -> Result<(), Error> {
+        self.run(CommandKind::Session, |state| {
+            state.put_session(session);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn session(&self, key: &str) -> Result<Option<Session>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.session(key))).await
+    }
+
+    async fn end_session(&self, key: &str) -> Result<bool, Error> {
+        self.run(CommandKind::Session, |state| Ok(state.end_session(key))).await
+    }
+
+    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<usize, Error> {
+        self.run(CommandKind::Session, |state| Ok(state.expire_sessions(before, keep))).await
+    }
+
+    fn secret(&self) -> [u8; 32] {
+        self.kept.secret
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use taskgate_core::gate::Asking;
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
-use taskgate_core::operation::{self, Operation};
+use taskgate_core::operation::{self, Operation, Stage};
 use taskgate_core::task::{self, Task};
 use taskgate_core::time::UnixMillis;
 
@@ -32,6 +32,32 @@ pub struct Record {
     pub updated: UnixMillis,
     /// What was last seen upstream (R3.5).
     pub observed: Observed,
+}
+
+/// How far a record is from being done with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Phase {
+    /// The task is not over, or its operation is prepared, dispatched or observed. Recovery asks for these, and
+    /// they are never purged (INV-30).
+    Unfinished,
+    /// The task is over and nobody knows whether the effect was made.
+    Doubtful,
+    /// Both are closed.
+    Finished,
+}
+
+impl Record {
+    /// How far it is from being done with.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let over = self.task.ending().is_some();
+        match &self.operation.stage {
+            Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } => Phase::Unfinished,
+            Stage::Settled(_) | Stage::Unknown(_) if !over => Phase::Unfinished,
+            Stage::Settled(_) => Phase::Finished,
+            Stage::Unknown(_) => Phase::Doubtful,
+        }
+    }
 }
 
 /// The kind of call that a record was made for.

@@ -1,0 +1,228 @@
+//! How records become columns, and how they come back.
+//!
+//! The SQL twins share this, so that a number means the same in both, and a new variant stops the build here.
+//! Numbers and words are never given a second meaning: old rows keep theirs.
+//!
+//! - [`Code`]: closed sets as small integers, and as words for the log
+//! - [`columns`]: states and operations as flat rows
+//! - [`event`]: what happened, as one row of the log
+
+pub mod columns;
+pub mod event;
+
+use taskgate_core::gate::Asking;
+use taskgate_core::operation::{Doubt, Effect, Outcome, Verdict};
+use taskgate_core::task::QuestionKind;
+
+use crate::Error;
+use crate::record::{Front, Phase};
+
+/// A closed set of values, each with a small integer for rows and a word for the log.
+pub trait Code: Sized + Copy + 'static {
+    /// All of them, by rising number.
+    const ALL: &'static [Self];
+
+    /// Its number.
+    fn code(self) -> i64;
+
+    /// The value with that number.
+    fn from_code(code: i64) -> Option<Self>;
+
+    /// Its word.
+    fn word(self) -> &'static str;
+}
+
+/// Where values are being read, for [`Error::Corrupt`].
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The table.
+    pub table: &'static str,
+    /// The row's key. Errors show its first characters only: it may be a task id (B-070).
+    pub row: &'a str,
+}
+
+impl Place<'_> {
+    /// The error for a bad value in `column`.
+    #[must_use]
+    pub fn corrupt(&self, column: &'static str) -> Error {
+        let row = self.row.chars().take(6).chain(['…']).collect();
+        Error::Corrupt { table: self.table, column, row }
+    }
+
+    /// `value`, if it is there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: it is not.
+    pub fn some<T>(&self, column: &'static str, value: Option<T>) -> Result<T, Error> {
+        value.ok_or_else(|| self.corrupt(column))
+    }
+
+    /// The value that `code` stands for.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: for none.
+    pub fn code<C: Code>(&self, column: &'static str, code: i64) -> Result<C, Error> {
+        self.some(column, C::from_code(code))
+    }
+
+    /// A count that is never negative.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: it is.
+    pub fn count<N: TryFrom<i64>>(&self, column: &'static str, value: i64) -> Result<N, Error> {
+        N::try_from(value).map_err(|_| self.corrupt(column))
+    }
+}
+
+/// A count as a column holds it. Beyond what a column can hold nothing can be told apart: 292 million years.
+#[must_use]
+pub fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+macro_rules! codes {
+    ($of:ty { $([$($value:tt)+] $code:literal $word:literal)+ }) => {
+        impl Code for $of {
+            const ALL: &'static [Self] = &[$($($value)+),+];
+
+            fn code(self) -> i64 {
+                match self { $($($value)+ => $code),+ }
+            }
+
+            fn from_code(code: i64) -> Option<Self> {
+                match code {
+                    $($code => Some($($value)+),)+
+                    _ => None,
+                }
+            }
+
+            fn word(self) -> &'static str {
+                match self { $($($value)+ => $word),+ }
+            }
+        }
+    };
+}
+pub(crate) use codes;
+
+codes!(Front {
+    [Front::A] 0 "a"
+    [Front::B] 1 "b"
+    [Front::Plain] 2 "plain"
+});
+
+codes!(Asking {
+    [Asking::Held] 0 "held"
+    [Asking::Augmented] 1 "augmented"
+    [Asking::Directed] 2 "directed"
+});
+
+codes!(Effect {
+    [Effect::ReadOnly] 0 "read_only"
+    [Effect::Reversible] 1 "reversible"
+    [Effect::Consequential] 2 "consequential"
+});
+
+codes!(Outcome {
+    [Outcome::NoneExpected] 0 "none_expected"
+    [Outcome::Reported(Verdict::Applied)] 1 "reported_applied"
+    [Outcome::Reported(Verdict::NotApplied)] 2 "reported_not_applied"
+    [Outcome::Confirmed(Verdict::Applied)] 3 "confirmed_applied"
+    [Outcome::Confirmed(Verdict::NotApplied)] 4 "confirmed_not_applied"
+});
+
+codes!(Doubt {
+    [Doubt::AnswerLost] 0 "answer_lost"
+    [Doubt::ToolError] 1 "tool_error"
+    [Doubt::PeerError] 2 "peer_error"
+    [Doubt::DeadlinePassed] 3 "deadline_passed"
+    [Doubt::UpstreamLost] 4 "upstream_lost"
+    [Doubt::Cancelled] 5 "cancelled"
+});
+
+codes!(QuestionKind {
+    [QuestionKind::Form] 0 "form"
+    [QuestionKind::Url] 1 "url"
+    [QuestionKind::Sampling] 2 "sampling"
+    [QuestionKind::Roots] 3 "roots"
+});
+
+codes!(Phase {
+    [Phase::Unfinished] 0 "unfinished"
+    [Phase::Doubtful] 1 "doubtful"
+    [Phase::Finished] 2 "finished"
+});
+
+/// How far a question has come. Each moves on only; a key is never asked twice (INV-20).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum QuestionPhase {
+    /// It waits for an answer.
+    Asked,
+    /// Its answer is on its way to the back. The answer itself is nowhere in the store (R6.5).
+    Answering,
+    /// It is settled or void; its params are gone.
+    Closed,
+}
+
+codes!(QuestionPhase {
+    [QuestionPhase::Asked] 0 "asked"
+    [QuestionPhase::Answering] 1 "answering"
+    [QuestionPhase::Closed] 2 "closed"
+});
+
+/// The payloads of a task, each apart from the hot row (R5.5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Part {
+    /// The params of the call.
+    Params,
+    /// The result, or the error that the back sent.
+    Ending,
+}
+
+codes!(Part {
+    [Part::Params] 0 "params"
+    [Part::Ending] 1 "ending"
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::columns::{AttemptClass, EndingKind, ReplayKind, StageKind, StateKind};
+    use crate::codec::event::EventKind;
+
+    fn round_trip<C: Code + PartialEq + std::fmt::Debug>() {
+        for (value, next) in C::ALL.iter().zip(C::ALL.iter().skip(1)) {
+            assert!(value.code() < next.code(), "{value:?}");
+            assert_ne!(value.word(), next.word());
+        }
+        for value in C::ALL {
+            assert_eq!(C::from_code(value.code()), Some(*value));
+        }
+        assert_eq!(C::from_code(-1), None);
+        assert_eq!(C::from_code(99), None);
+    }
+
+    #[test]
+    fn inv_50_every_number_stands_for_one_value() {
+        round_trip::<Front>();
+        round_trip::<Asking>();
+        round_trip::<Effect>();
+        round_trip::<Outcome>();
+        round_trip::<Doubt>();
+        round_trip::<QuestionKind>();
+        round_trip::<QuestionPhase>();
+        round_trip::<Part>();
+        round_trip::<Phase>();
+        round_trip::<StateKind>();
+        round_trip::<EndingKind>();
+        round_trip::<StageKind>();
+        round_trip::<ReplayKind>();
+        round_trip::<AttemptClass>();
+        round_trip::<EventKind>();
+    }
+
+    #[test]
+    fn b_070_a_corrupt_row_is_named_without_giving_its_id_away() {
+        let error = Place { table: "task", row: "abcdefghijkl" }.corrupt("state");
+        assert_eq!(error.to_string(), "task.state of row abcdef… holds a value that taskgate never writes");
+    }
+}

@@ -1,0 +1,462 @@
+//! Tasks and operations as flat columns. `T` is `&str` on the way in and `String` on the way out.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use taskgate_core::operation::{self, Doubt, Operation, Outcome, Replay, Stage, Upstream, Verdict};
+use taskgate_core::task::{self, Asked, Ending, Fault, Lifetime, Question, QuestionKey, State, Task};
+use taskgate_core::time::{Millis, UnixMillis};
+
+use crate::Error;
+use crate::codec::{Code, Place, QuestionPhase, codes, signed};
+use crate::record::Change;
+
+/// Where a task stands, without what belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StateKind {
+    /// [`State::Working`]
+    Working,
+    /// [`State::InputRequired`]
+    InputRequired,
+    /// [`State::Over`]
+    Over,
+}
+
+codes!(StateKind {
+    [StateKind::Working] 0 "working"
+    [StateKind::InputRequired] 1 "input_required"
+    [StateKind::Over] 2 "over"
+});
+
+impl StateKind {
+    /// That of `state`.
+    #[must_use]
+    pub fn of(state: &State) -> StateKind {
+        match state {
+            State::Working => StateKind::Working,
+            State::InputRequired(_) => StateKind::InputRequired,
+            State::Over { .. } => StateKind::Over,
+        }
+    }
+}
+
+/// How a task ended, without what belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum EndingKind {
+    /// [`Ending::Cancelled`]
+    Cancelled,
+    /// [`Ending::Returned`] without `isError`
+    Returned,
+    /// [`Ending::Returned`] with `isError`
+    ReturnedError,
+    /// [`Ending::Raised`]
+    Raised,
+    /// [`Fault::NeverSent`]
+    NeverSent,
+    /// [`Fault::OutcomeUnknown`]
+    OutcomeUnknown,
+    /// [`Fault::DeadlinePassed`]
+    DeadlinePassed,
+    /// [`Fault::UpstreamLost`]
+    UpstreamLost,
+    /// [`Fault::UpstreamFault`]
+    UpstreamFault,
+    /// [`Fault::NoAnswer`]
+    NoAnswer,
+    /// [`Fault::BudgetSpent`]
+    BudgetSpent,
+}
+
+codes!(EndingKind {
+    [EndingKind::Cancelled] 0 "cancelled"
+    [EndingKind::Returned] 1 "returned"
+    [EndingKind::ReturnedError] 2 "returned_error"
+    [EndingKind::Raised] 3 "raised"
+    [EndingKind::NeverSent] 10 "never_sent"
+    [EndingKind::OutcomeUnknown] 11 "outcome_unknown"
+    [EndingKind::DeadlinePassed] 12 "deadline_passed"
+    [EndingKind::UpstreamLost] 13 "upstream_lost"
+    [EndingKind::UpstreamFault] 14 "upstream_fault"
+    [EndingKind::NoAnswer] 15 "no_answer"
+    [EndingKind::BudgetSpent] 16 "budget_spent"
+});
+
+/// An ending taken apart: its kind, our own words, and the payload that lives elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct EndingColumns<'a> {
+    /// The kind.
+    pub kind: EndingKind,
+    /// The text of a [`Fault`] that has one.
+    pub text: Option<&'a str>,
+    /// The back's own bytes.
+    pub payload: Option<&'a Bytes>,
+}
+
+impl<'a> EndingColumns<'a> {
+    /// Takes `ending` apart.
+    #[must_use]
+    pub fn of(ending: &'a Ending) -> EndingColumns<'a> {
+        let (kind, text, payload) = match ending {
+            Ending::Cancelled => (EndingKind::Cancelled, None, None),
+            Ending::Returned { result, is_error: false } => (EndingKind::Returned, None, Some(result)),
+            Ending::Returned { result, is_error: true } => (EndingKind::ReturnedError, None, Some(result)),
+            Ending::Raised { error } => (EndingKind::Raised, None, Some(error)),
+            Ending::Faulted(fault) => {
+                let (kind, text) = match fault {
+                    Fault::NeverSent(text) => (EndingKind::NeverSent, Some(text)),
+                    Fault::OutcomeUnknown(text) => (EndingKind::OutcomeUnknown, Some(text)),
+                    Fault::DeadlinePassed => (EndingKind::DeadlinePassed, None),
+                    Fault::UpstreamLost => (EndingKind::UpstreamLost, None),
+                    Fault::UpstreamFault(text) => (EndingKind::UpstreamFault, Some(text)),
+                    Fault::NoAnswer(text) => (EndingKind::NoAnswer, Some(text)),
+                    Fault::BudgetSpent(text) => (EndingKind::BudgetSpent, Some(text)),
+                };
+                (kind, text.map(String::as_str), None)
+            }
+        };
+        EndingColumns { kind, text, payload }
+    }
+}
+
+/// A task without its questions and payloads.
+#[derive(Clone, Debug)]
+pub struct TaskColumns<T> {
+    /// [`StateKind`]
+    pub state: i64,
+    /// [`EndingKind`], once it is over.
+    pub ending: Option<i64>,
+    /// The text of a [`Fault`] that has one.
+    pub ending_text: Option<T>,
+    /// When it ended.
+    pub ended_ms: Option<i64>,
+    /// When a cancellation that promises nothing was asked for.
+    pub cancel_wished_ms: Option<i64>,
+    /// What the back last said.
+    pub message: Option<T>,
+    /// How many question keys were given out.
+    pub keys_issued: i64,
+    /// When it was made.
+    pub created_ms: i64,
+    /// [`Lifetime::ttl`]
+    pub ttl_ms: i64,
+    /// [`Lifetime::linger`]
+    pub linger_ms: i64,
+    /// [`Lifetime::max`]
+    pub max_ms: i64,
+    /// When it may go, once it is over.
+    pub expires_ms: Option<i64>,
+}
+
+impl<'a> TaskColumns<&'a str> {
+    /// Takes `task` apart.
+    #[must_use]
+    pub fn of(task: &'a Task) -> Self {
+        let (ending, ended_ms) = match &task.state {
+            State::Working | State::InputRequired(_) => (None, None),
+            State::Over { ending, at } => (Some(EndingColumns::of(ending)), Some(at.0)),
+        };
+        TaskColumns {
+            state: StateKind::of(&task.state).code(),
+            ending: ending.map(|ending| ending.kind.code()),
+            ending_text: ending.and_then(|ending| ending.text),
+            ended_ms,
+            cancel_wished_ms: task.cancel_wished_at.map(|at| at.0),
+            message: task.message.as_deref(),
+            keys_issued: i64::from(task.keys_issued),
+            created_ms: task.lifetime.created.0,
+            ttl_ms: signed(task.lifetime.ttl.0),
+            linger_ms: signed(task.lifetime.linger.0),
+            max_ms: signed(task.lifetime.max.0),
+            expires_ms: task.expires().map(|at| at.0),
+        }
+    }
+}
+
+impl TaskColumns<String> {
+    /// Puts a task together again.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for what no task can be.
+    pub fn task(
+        self,
+        place: Place<'_>,
+        questions: Vec<(QuestionKey, QuestionPhase, Question)>,
+        payload: Option<Bytes>,
+    ) -> Result<Task, Error> {
+        let mut asked = BTreeMap::new();
+        let mut answering = BTreeMap::new();
+        for (key, phase, question) in questions {
+            match phase {
+                QuestionPhase::Asked => asked.insert(key, question),
+                QuestionPhase::Answering => answering.insert(key, question),
+                QuestionPhase::Closed => None,
+            };
+        }
+        let state = match (place.code("state", self.state)?, Asked::new(asked)) {
+            (StateKind::Working, None) => State::Working,
+            (StateKind::InputRequired, Some(asked)) => State::InputRequired(asked),
+            (StateKind::Over, None) => {
+                let kind = place.code("ending", place.some("ending", self.ending)?)?;
+                let at = UnixMillis(place.some("ended_ms", self.ended_ms)?);
+                State::Over { ending: ending(place, kind, self.ending_text, payload)?, at }
+            }
+            (StateKind::Working | StateKind::Over, Some(_)) | (StateKind::InputRequired, None) => {
+                return Err(place.corrupt("state"));
+            }
+        };
+        Ok(Task {
+            state,
+            cancel_wished_at: self.cancel_wished_ms.map(UnixMillis),
+            message: self.message,
+            answering,
+            keys_issued: place.count("keys_issued", self.keys_issued)?,
+            lifetime: Lifetime {
+                created: UnixMillis(self.created_ms),
+                ttl: Millis(place.count("ttl_ms", self.ttl_ms)?),
+                linger: Millis(place.count("linger_ms", self.linger_ms)?),
+                max: Millis(place.count("max_ms", self.max_ms)?),
+            },
+        })
+    }
+}
+
+fn ending(
+    place: Place<'_>,
+    kind: EndingKind,
+    text: Option<String>,
+    payload: Option<Bytes>,
+) -> Result<Ending, Error> {
+    let text = || place.some("ending_text", text);
+    let payload = || place.some("ending", payload);
+    Ok(match kind {
+        EndingKind::Cancelled => Ending::Cancelled,
+        EndingKind::Returned => Ending::Returned { result: payload()?, is_error: false },
+        EndingKind::ReturnedError => Ending::Returned { result: payload()?, is_error: true },
+        EndingKind::Raised => Ending::Raised { error: payload()? },
+        EndingKind::NeverSent => Ending::Faulted(Fault::NeverSent(text()?)),
+        EndingKind::OutcomeUnknown => Ending::Faulted(Fault::OutcomeUnknown(text()?)),
+        EndingKind::DeadlinePassed => Ending::Faulted(Fault::DeadlinePassed),
+        EndingKind::UpstreamLost => Ending::Faulted(Fault::UpstreamLost),
+        EndingKind::UpstreamFault => Ending::Faulted(Fault::UpstreamFault(text()?)),
+        EndingKind::NoAnswer => Ending::Faulted(Fault::NoAnswer(text()?)),
+        EndingKind::BudgetSpent => Ending::Faulted(Fault::BudgetSpent(text()?)),
+    })
+}
+
+/// How an operation may be repeated, without its window.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ReplayKind {
+    /// [`Replay::Never`]
+    Never,
+    /// [`Replay::Natural`]
+    Natural,
+    /// [`Replay::Keyed`]
+    Keyed,
+}
+
+codes!(ReplayKind {
+    [ReplayKind::Never] 0 "never"
+    [ReplayKind::Natural] 1 "natural"
+    [ReplayKind::Keyed] 2 "keyed"
+});
+
+/// How far an operation has come, without what belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StageKind {
+    /// [`Stage::Prepared`]
+    Prepared,
+    /// [`Stage::Dispatched`]
+    Dispatched,
+    /// [`Stage::Observing`]
+    Observing,
+    /// [`Stage::Settled`]
+    Settled,
+    /// [`Stage::Unknown`]
+    Unknown,
+}
+
+codes!(StageKind {
+    [StageKind::Prepared] 0 "prepared"
+    [StageKind::Dispatched] 1 "dispatched"
+    [StageKind::Observing] 2 "observing"
+    [StageKind::Settled] 3 "settled"
+    [StageKind::Unknown] 4 "unknown"
+});
+
+/// An operation, flat.
+#[derive(Clone, Debug)]
+pub struct OperationColumns<T> {
+    /// [`Effect`](operation::Effect)
+    pub effect: i64,
+    /// [`ReplayKind`]
+    pub replay: i64,
+    /// The window of [`Replay::Keyed`].
+    pub replay_window_ms: Option<i64>,
+    /// [`StageKind`]
+    pub stage: i64,
+    /// Attempts dispatched so far.
+    pub attempts: i64,
+    /// When the first was.
+    pub first_dispatched_ms: Option<i64>,
+    /// When the running one was.
+    pub dispatched_ms: Option<i64>,
+    /// The back's task.
+    pub upstream_task: Option<T>,
+    /// The session in which the back knows it.
+    pub upstream_session: Option<T>,
+    /// [`Outcome`], once settled.
+    pub outcome: Option<i64>,
+    /// [`Doubt`], while unknown.
+    pub doubt: Option<i64>,
+}
+
+impl<'a> OperationColumns<&'a str> {
+    /// Takes `operation` apart.
+    #[must_use]
+    pub fn of(operation: &'a Operation) -> Self {
+        let (replay, window) = match operation.replay {
+            Replay::Never => (ReplayKind::Never, None),
+            Replay::Natural => (ReplayKind::Natural, None),
+            Replay::Keyed { window } => (ReplayKind::Keyed, Some(signed(window.0))),
+        };
+        let mut columns = OperationColumns {
+            effect: operation.effect.code(),
+            replay: replay.code(),
+            replay_window_ms: window,
+            stage: 0,
+            attempts: i64::from(operation.attempts),
+            first_dispatched_ms: operation.first_dispatched_at.map(|at| at.0),
+            dispatched_ms: None,
+            upstream_task: None,
+            upstream_session: None,
+            outcome: None,
+            doubt: None,
+        };
+        let stage = match &operation.stage {
+            Stage::Prepared => StageKind::Prepared,
+            Stage::Dispatched { at } => {
+                columns.dispatched_ms = Some(at.0);
+                StageKind::Dispatched
+            }
+            Stage::Observing { at, upstream } => {
+                columns.dispatched_ms = Some(at.0);
+                columns.upstream_task = Some(upstream.task_id.as_str());
+                columns.upstream_session = upstream.session.as_deref();
+                StageKind::Observing
+            }
+            Stage::Settled(outcome) => {
+                columns.outcome = Some(outcome.code());
+                StageKind::Settled
+            }
+            Stage::Unknown(doubt) => {
+                columns.doubt = Some(doubt.code());
+                StageKind::Unknown
+            }
+        };
+        columns.stage = stage.code();
+        columns
+    }
+}
+
+impl OperationColumns<String> {
+    /// Puts an operation together again.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for what no operation can be.
+    pub fn operation(self, place: Place<'_>) -> Result<Operation, Error> {
+        let dispatched = || place.some("dispatched_ms", self.dispatched_ms).map(UnixMillis);
+        let replay = match place.code("replay", self.replay)? {
+            ReplayKind::Never => Replay::Never,
+            ReplayKind::Natural => Replay::Natural,
+            ReplayKind::Keyed => {
+                let window = place.some("replay_window_ms", self.replay_window_ms)?;
+                Replay::Keyed { window: Millis(place.count("replay_window_ms", window)?) }
+            }
+        };
+        let stage = match place.code("stage", self.stage)? {
+            StageKind::Prepared => Stage::Prepared,
+            StageKind::Dispatched => Stage::Dispatched { at: dispatched()? },
+            StageKind::Observing => {
+                let at = dispatched()?;
+                let task_id = place.some("upstream_task", self.upstream_task)?;
+                Stage::Observing { at, upstream: Upstream { task_id, session: self.upstream_session } }
+            }
+            StageKind::Settled => {
+                Stage::Settled(place.code("outcome", place.some("outcome", self.outcome)?)?)
+            }
+            StageKind::Unknown => Stage::Unknown(place.code("doubt", place.some("doubt", self.doubt)?)?),
+        };
+        Ok(Operation {
+            effect: place.code("effect", self.effect)?,
+            replay,
+            stage,
+            attempts: place.count("attempts", self.attempts)?,
+            first_dispatched_at: self.first_dispatched_ms.map(UnixMillis),
+        })
+    }
+}
+
+/// What one attempt came to, as far as sending goes (notes 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum AttemptClass {
+    /// No byte of it left us.
+    NotSent,
+    /// It was sent, or may have been, and no answer came.
+    NoReply,
+    /// The back answered.
+    Replied,
+}
+
+codes!(AttemptClass {
+    [AttemptClass::NotSent] 0 "not_sent"
+    [AttemptClass::NoReply] 1 "no_reply"
+    [AttemptClass::Replied] 2 "replied"
+});
+
+impl AttemptClass {
+    /// The class of the attempt that `changes` closed, if they closed one.
+    #[must_use]
+    pub fn of(changes: &[Change]) -> Option<AttemptClass> {
+        let mut class = None;
+        let mut returned = false;
+        for change in changes {
+            match change {
+                Change::Operation(event) => class = AttemptClass::of_event(event).or(class),
+                Change::Task(task::Event::Ended { ending, .. }) => {
+                    returned = matches!(ending, Ending::Returned { .. } | Ending::Raised { .. });
+                }
+                Change::Created | Change::Observed(_) => {}
+                Change::Task(
+                    task::Event::Asked { .. }
+                    | task::Event::AnswerTaken { .. }
+                    | task::Event::AnswerSettled { .. }
+                    | task::Event::Withdrawn { .. }
+                    | task::Event::Said { .. }
+                    | task::Event::CancelWished { .. },
+                ) => {}
+            }
+        }
+        // Of a read-only call the ledger does not say whether it was answered; the ending does.
+        if returned && class == Some(AttemptClass::NoReply) { Some(AttemptClass::Replied) } else { class }
+    }
+
+    fn of_event(event: &operation::Event) -> Option<AttemptClass> {
+        match event {
+            operation::Event::Dispatched { .. } | operation::Event::Accepted { .. } => None,
+            operation::Event::Settled { outcome } => Some(match outcome {
+                Outcome::Confirmed(Verdict::NotApplied) => AttemptClass::NotSent,
+                Outcome::Confirmed(Verdict::Applied) | Outcome::Reported(_) => AttemptClass::Replied,
+                Outcome::NoneExpected => AttemptClass::NoReply,
+            }),
+            operation::Event::Doubted { doubt } => Some(match doubt {
+                Doubt::ToolError | Doubt::PeerError => AttemptClass::Replied,
+                Doubt::AnswerLost | Doubt::DeadlinePassed | Doubt::UpstreamLost | Doubt::Cancelled => {
+                    AttemptClass::NoReply
+                }
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Listing one principal's tasks.
+
+use taskgate_core::id::ServerName;
+use taskgate_core::time::UnixMillis;
+
+use super::Factory;
+use super::sample::{CREATED, dispatch, ids, put, record, server, somebody, stranger, succeed, tell};
+use crate::Store;
+use crate::record::Record;
+
+fn made(text: &str, at: i64) -> Record {
+    let mut record = record(text);
+    record.task.lifetime.created = UnixMillis(at);
+    record
+}
+
+async fn pages(store: &impl Store, size: usize) -> Vec<String> {
+    let mut seen = vec![];
+    let mut after = None;
+    loop {
+        let page = store.list(&somebody(), &server(), after, size).await.expect("readable");
+        seen.extend(page.iter().map(|record| record.id.expose().to_owned()));
+        match page.last() {
+            Some(last) => after = Some((last.task.lifetime.created, last.id.clone())),
+            None => return seen,
+        }
+    }
+}
+
+/// Newest first, and whatever is written in between.
+pub async fn a_080_pages_neither_repeat_nor_skip(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    for (text, at) in [("c", 3), ("a", 1), ("e", 5), ("b", 2), ("d", 4)] {
+        put(&store, &made(text, at)).await;
+    }
+    for size in 1..=6 {
+        assert_eq!(pages(&store, size).await, ["e", "d", "c", "b", "a"], "pages of {size}");
+    }
+    let first = store.list(&somebody(), &server(), None, 2).await.expect("readable");
+    assert_eq!(ids(&first), ["e", "d"]);
+    put(&store, &made("f", 6)).await;
+    let sent = tell(&store, &made("c", 3), CREATED, vec![dispatch()]).await;
+    let over = tell(&store, &sent, CREATED, succeed()).await;
+    let after = Some((UnixMillis(4), made("d", 4).id));
+    let second = store.list(&somebody(), &server(), after, 2).await.expect("readable");
+    assert_eq!(ids(&second), ["c", "b"]);
+    assert_eq!(second.first(), Some(&over), "a list shows whole records");
+    assert_eq!(store.list(&somebody(), &server(), None, 0).await.expect("readable"), []);
+}
+
+/// Ids fall too.
+pub async fn a_082_equal_times_are_told_apart_by_id(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    for text in ["b", "d", "a", "C", "-", "_"] {
+        put(&store, &made(text, 7)).await;
+    }
+    put(&store, &made("e", 6)).await;
+    for size in 1..=3 {
+        assert_eq!(pages(&store, size).await, ["d", "b", "a", "_", "C", "-", "e"], "pages of {size}");
+    }
+}
+
+/// And no other's.
+pub async fn r6_1_a_list_shows_one_principal_and_one_server(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    put(&store, &record("mine")).await;
+    let mut theirs = record("theirs");
+    theirs.principal = stranger();
+    put(&store, &theirs).await;
+    let mut elsewhere = record("elsewhere");
+    elsewhere.call.server = ServerName("mail".into());
+    put(&store, &elsewhere).await;
+
+    let list = |principal, server| {
+        let store = &store;
+        async move { store.list(&principal, &server, None, 10).await.expect("readable") }
+    };
+    assert_eq!(ids(&list(somebody(), server()).await), ["mine"]);
+    assert_eq!(ids(&list(stranger(), server()).await), ["theirs"]);
+    assert_eq!(ids(&list(somebody(), ServerName("mail".into())).await), ["elsewhere"]);
+    assert_eq!(list(stranger(), ServerName("mail".into())).await, []);
+}

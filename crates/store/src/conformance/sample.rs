@@ -1,0 +1,272 @@
+//! Records to play with, moved along by the core's own decisions.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use taskgate_core::gate::Asking;
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Upstream, Word};
+use taskgate_core::task::{self, Ending, Lifetime, Question, QuestionKind, Task};
+use taskgate_core::time::{Millis, UnixMillis};
+
+use crate::record::{Call, Change, Front, Observed, Record, Session};
+use crate::{Created, Join, Store};
+
+/// When samples are made, if nothing else is said.
+pub const CREATED: UnixMillis = UnixMillis(1_000_000);
+
+/// When samples expire that end at once: [`CREATED`] and their time to live.
+pub const EXPIRES: UnixMillis = UnixMillis(1_000_000 + 60_000);
+
+/// What a record is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// To its task.
+    Task(task::Command),
+    /// To its operation.
+    Operation(operation::Command),
+    /// What was seen upstream.
+    Observed(Observed),
+}
+
+/// A task id.
+///
+/// # Panics
+/// If `text` cannot be one.
+#[must_use]
+pub fn id(text: &str) -> TaskId {
+    TaskId::parse(text).expect("the tests choose ids that are ids")
+}
+
+/// Somebody.
+#[must_use]
+pub fn somebody() -> Principal {
+    Principal::stored("somebody".into())
+}
+
+/// Somebody else.
+#[must_use]
+pub fn stranger() -> Principal {
+    Principal::stored("stranger".into())
+}
+
+/// The server of samples.
+#[must_use]
+pub fn server() -> ServerName {
+    ServerName("files".into())
+}
+
+/// A new record of somebody's, unkeyed and consequential, prepared and not yet sent.
+#[must_use]
+pub fn record(text: &str) -> Record {
+    let lifetime =
+        Lifetime { created: CREATED, ttl: Millis(60_000), linger: Millis(1_000), max: Millis(600_000) };
+    Record {
+        id: id(text),
+        principal: somebody(),
+        version: 1,
+        front: Front::Plain,
+        call: Call {
+            server: server(),
+            tool: "copy".into(),
+            params: Bytes::from_static(br#"{"name":"copy","arguments":{"from":"a","to":"b"}}"#),
+            digest: [7; 32],
+            key: None,
+            offers: "elicitation.form".into(),
+            asking: Asking::Held,
+        },
+        task: Task::new(lifetime),
+        operation_id: OperationId(format!("op-{text}")),
+        operation: Operation::new(Effect::Consequential, Replay::Never),
+        deadline: CREATED + Millis::hours(1),
+        updated: CREATED,
+        observed: Observed::default(),
+    }
+}
+
+/// The record that follows `record` when all of `told` is done at `now`, and what changed.
+///
+/// # Panics
+/// If the core refuses.
+#[must_use]
+pub fn advance(record: &Record, now: UnixMillis, told: Vec<Told>) -> (Record, Vec<Change>) {
+    let mut next = record.clone();
+    let mut changes = vec![];
+    next.version += 1;
+    next.updated = now;
+    for one in told {
+        match one {
+            Told::Task(command) => {
+                for event in next.task.decide(now, command).expect("the tests ask for what is allowed") {
+                    next.task.apply(&event).expect("what was decided can be applied");
+                    changes.push(Change::Task(event));
+                }
+            }
+            Told::Operation(command) => {
+                for event in next.operation.decide(now, command).expect("the tests keep to the stages") {
+                    next.operation.apply(&event);
+                    changes.push(Change::Operation(event));
+                }
+            }
+            Told::Observed(observed) => {
+                next.observed = observed.clone();
+                changes.push(Change::Observed(observed));
+            }
+        }
+    }
+    (next, changes)
+}
+
+/// As [`advance`], and written.
+///
+/// # Panics
+/// If the store does not take it.
+pub async fn tell(store: &impl Store, record: &Record, now: UnixMillis, told: Vec<Told>) -> Record {
+    let (next, changes) = advance(record, now, told);
+    store.append(Arc::new(next.clone()), changes).await.expect("the version is the next one");
+    next
+}
+
+/// Writes a new record that joins nothing.
+///
+/// # Panics
+/// If the store does not take it.
+pub async fn put(store: &impl Store, record: &Record) {
+    let created = store.create(Arc::new(record.clone()), Join::Never).await.expect("it is new");
+    assert!(matches!(created, Created::New), "{created:?}");
+}
+
+/// Reads `record` back, and finds it the same.
+///
+/// # Panics
+/// If it is not.
+pub async fn assert_kept(store: &impl Store, record: &Record) {
+    let kept = store.load(&record.principal, &record.id).await.expect("the store can be read");
+    assert_eq!(kept.as_ref(), Some(record));
+}
+
+/// It is about to be sent.
+#[must_use]
+pub fn dispatch() -> Told {
+    Told::Operation(operation::Command::Dispatch)
+}
+
+/// The back made a task.
+#[must_use]
+pub fn accept(task_id: &str) -> Told {
+    let upstream = Upstream { task_id: task_id.into(), session: Some("session-1".into()) };
+    Told::Operation(operation::Command::Accept(upstream))
+}
+
+/// The back answered with success: what that means for the operation and for the task.
+#[must_use]
+pub fn succeed() -> Vec<Told> {
+    let result = Bytes::from_static(br#"{"content":[{"type":"text","text":"done"}]}"#);
+    vec![
+        Told::Operation(operation::Command::Hear(Word::Success)),
+        end(Ending::Returned { result, is_error: false }),
+    ]
+}
+
+/// The answer was lost: the task ends and the operation stays unknown.
+#[must_use]
+pub fn lose() -> Vec<Told> {
+    vec![
+        Told::Operation(operation::Command::Lose(Doubt::AnswerLost)),
+        end(Ending::Faulted(task::Fault::OutcomeUnknown("the connection broke".into()))),
+    ]
+}
+
+/// The task ends.
+#[must_use]
+pub fn end(ending: Ending) -> Told {
+    Told::Task(task::Command::End(ending))
+}
+
+/// The back asks.
+#[must_use]
+pub fn ask(kind: QuestionKind, back_key: Option<&str>) -> Told {
+    let params = Bytes::from_static(br#"{"message":"which one?"}"#);
+    Told::Task(task::Command::Ask(Question { kind, params, back_key: back_key.map(Into::into) }))
+}
+
+/// Records in every state and at every stage, with every kind of ending, as new ones.
+#[must_use]
+pub fn all_shapes() -> Vec<Record> {
+    let now = CREATED + Millis(5);
+    let payload = Bytes::from_static(b"{\"bytes\":\"\\u0000\xc3\xa9\"}");
+    let start = |effect, replay| {
+        let mut record = record("shape");
+        record.operation = Operation::new(effect, replay);
+        record
+    };
+    let sent = |told: Vec<Told>| {
+        let record = start(Effect::Consequential, Replay::Keyed { window: Millis(9_000) });
+        let (sent, _) = advance(&record, now, vec![dispatch()]);
+        advance(&sent, now + Millis(1), told).0
+    };
+    let over = |ending| sent(vec![end(ending), Told::Operation(operation::Command::Hear(Word::Success))]);
+    let text = || String::from("words");
+    let mut shapes = vec![
+        start(Effect::ReadOnly, Replay::Never),
+        start(Effect::Reversible, Replay::Natural),
+        sent(vec![]),
+        sent(vec![accept("up-1")]),
+        sent(vec![Told::Task(task::Command::Say("half way".into()))]),
+        sent(vec![Told::Task(task::Command::Cancel(task::CancelRule::Wish))]),
+        sent(vec![ask(QuestionKind::Form, None), ask(QuestionKind::Url, Some("k"))]),
+        sent(vec![
+            ask(QuestionKind::Sampling, None),
+            ask(QuestionKind::Roots, None),
+            Told::Task(task::Command::TakeAnswer(task::QuestionKey("in-1".into()))),
+        ]),
+        sent(vec![Told::Observed(Observed {
+            status: Some("working".into()),
+            last_updated_at: Some("2026-01-01T00:00:00Z".into()),
+            next_look: Some(now),
+        })]),
+        over(Ending::Cancelled),
+        over(Ending::Returned { result: payload.clone(), is_error: false }),
+        over(Ending::Returned { result: Bytes::new(), is_error: true }),
+        over(Ending::Raised { error: payload }),
+        over(Ending::Faulted(task::Fault::NeverSent(text()))),
+        over(Ending::Faulted(task::Fault::OutcomeUnknown(text()))),
+        over(Ending::Faulted(task::Fault::DeadlinePassed)),
+        over(Ending::Faulted(task::Fault::UpstreamLost)),
+        over(Ending::Faulted(task::Fault::UpstreamFault(text()))),
+        over(Ending::Faulted(task::Fault::NoAnswer(text()))),
+        over(Ending::Faulted(task::Fault::BudgetSpent(String::new()))),
+        sent(lose()),
+    ];
+    for (index, record) in shapes.iter_mut().enumerate() {
+        record.id = id(&format!("shape-{index:02}"));
+        record.operation_id = OperationId(format!("op-shape-{index:02}"));
+        record.version = 1;
+        record.front = [Front::A, Front::B, Front::Plain][index % 3];
+        record.call.asking = [Asking::Held, Asking::Augmented, Asking::Directed][index % 3];
+        record.call.key = (index % 2 == 1).then(|| format!("key-{index}"));
+    }
+    shapes
+}
+
+/// A session of somebody's.
+#[must_use]
+pub fn session(key: &str, seen: UnixMillis) -> Session {
+    Session {
+        key: key.into(),
+        principal: somebody(),
+        server: server(),
+        version: "2025-11-25".into(),
+        offers: "roots".into(),
+        client_info: r#"{"name":"tester","version":"1"}"#.into(),
+        log_level: None,
+        created: CREATED,
+        seen,
+    }
+}
+
+/// Keys of `records`, for comparing pages.
+#[must_use]
+pub fn ids(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|record| record.id.expose()).collect()
+}

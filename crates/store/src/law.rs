@@ -1,0 +1,69 @@
+//! What no store lets happen to a record, whoever asks.
+//!
+//! The core decides what may follow from what. These are the few rules whose breach would be unforgivable, so
+//! stores hold them too, as the last fence (notes 2.4): the twin in memory by [`check`], those in SQL by constraints
+//! and triggers.
+
+use std::collections::BTreeSet;
+
+use taskgate_core::operation::{Outcome, Stage};
+use taskgate_core::task::{QuestionKey, State, Task};
+
+use crate::Error;
+use crate::record::Record;
+
+/// A breach. Only a defect of ours can ask for one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Breach {
+    /// A task that is over stays byte for byte as it is (A-043, INV-03).
+    #[error("a task that is over cannot change")]
+    OverIsFinal,
+    /// A confirmed outcome never changes (design 7).
+    #[error("a confirmed outcome cannot change")]
+    ConfirmedIsFinal,
+    /// A question goes from asked to answering to closed, and its key is never used again (INV-20).
+    #[error("a question cannot go back, nor its key be used again")]
+    QuestionGoesBack,
+    /// A new record begins at version 1 (INV-04).
+    #[error("a new record begins at version 1")]
+    NotTheFirst,
+    /// An id names one thing for ever.
+    #[error("an id cannot be used twice")]
+    IdUsed,
+}
+
+impl Breach {
+    /// The error by which a store reports it.
+    #[must_use]
+    pub fn refused(self, doing: &'static str) -> Error {
+        Error::Backend { doing, source: Box::new(self) }
+    }
+}
+
+/// Whether `old` may become `new`; `closed` are the keys of questions that are settled or void.
+///
+/// # Errors
+/// The rule that forbids it.
+pub fn check(old: &Record, new: &Record, closed: &BTreeSet<QuestionKey>) -> Result<(), Breach> {
+    if matches!(old.task.state, State::Over { .. }) && old.task != new.task {
+        return Err(Breach::OverIsFinal);
+    }
+    if let Stage::Settled(Outcome::Confirmed(_)) = old.operation.stage
+        && old.operation.stage != new.operation.stage
+    {
+        return Err(Breach::ConfirmedIsFinal);
+    }
+    let goes_back = asked_keys(&new.task)
+        .any(|key| closed.contains(key) || old.task.answering.contains_key(key))
+        || new.task.answering.keys().any(|key| closed.contains(key));
+    if goes_back { Err(Breach::QuestionGoesBack) } else { Ok(()) }
+}
+
+/// The keys of the questions that are open in `task`, waiting or on their way.
+pub fn open_keys(task: &Task) -> impl Iterator<Item = &QuestionKey> {
+    asked_keys(task).chain(task.answering.keys())
+}
+
+fn asked_keys(task: &Task) -> impl Iterator<Item = &QuestionKey> {
+    task.outstanding().into_iter().flat_map(|asked| asked.questions().keys())
+}
