@@ -21,7 +21,7 @@ class Wrong(Exception):
     """The scenario did not go to its proper end."""
 
 
-def arguments():
+def arguments(era="legacy"):
     argv = sys.argv[1:]
     command = []
     if "--" in argv:
@@ -39,7 +39,7 @@ def arguments():
     p.add_argument("--bearer", help="token for the Authorization header")
     p.add_argument("--after", type=float, default=1.0, help="seconds before a cancel")
     p.add_argument("--timeout", type=float, default=60.0)
-    p.add_argument("--era", choices=["legacy", "modern"], default="legacy")
+    p.add_argument("--era", choices=["legacy", "modern"], default=era)
     a = p.parse_args(argv)
     a.command = command
     if a.stdio and not command:

@@ -125,6 +125,15 @@ class Store(InMemoryTaskStore):
 
 server = Server("python-a", version="1.0.0")
 store = Store()
+OPEN = bool(os.environ.get("PEER_OPEN_TASKS"))
+
+if OPEN:
+    # Tasks that belong to no session would be in nobody's list.
+    @server.experimental.list_tasks()
+    async def list_tasks(_: t.ListTasksRequest):
+        return t.ListTasksResult(tasks=store.get_all_tasks())
+
+
 support = server.experimental.enable_tasks(store=store)
 
 
@@ -163,7 +172,7 @@ async def call_tool(name, args):
         return text("cancelled", error=True)
 
     # Such ids belong to no session, so a client that comes back finds its task.
-    task_id = str(uuid.uuid4()) if os.environ.get("PEER_OPEN_TASKS") else None
+    task_id = str(uuid.uuid4()) if OPEN else None
     return await ctx.experimental.run_task(work, task_id=task_id)
 
 
