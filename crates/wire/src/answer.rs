@@ -125,13 +125,19 @@ pub fn from_error(kind: QuestionKind, error: &str) -> Refused {
         }
         QuestionKind::Sampling | QuestionKind::Roots => {
             let said = SafeText::new(&error.message, 120);
-            Refused::NoAnswer(format!("the client answered {} with error {}: {said}", kind.method(), error.code))
+            Refused::NoAnswer(format!(
+                "the client answered {} with error {}: {said}",
+                kind.method(),
+                error.code
+            ))
         }
     }
 }
 
 /// What a back is told when a client that cannot say no has not answered in time.
-#[must_use]
+///
+/// # Errors
+/// The error to answer with, where no answer says it.
 pub fn gave_up(kind: QuestionKind) -> Result<&'static str, RpcError> {
     match kind {
         QuestionKind::Form | QuestionKind::Url => Ok("{\"action\":\"cancel\"}"),

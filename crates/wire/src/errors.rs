@@ -76,7 +76,10 @@ pub fn required_capabilities(error: &str) -> Option<&str> {
 pub fn http_status(code: i64, era: Era) -> u16 {
     match (code, era) {
         (code::PARSE_ERROR | code::INVALID_REQUEST, Era::Legacy | Era::Modern) => 400,
-        (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION, Era::Modern) => 400,
+        (
+            code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION,
+            Era::Modern,
+        ) => 400,
         (code::METHOD_NOT_FOUND, Era::Modern) => 404,
         (_, Era::Legacy | Era::Modern) => 200,
     }
@@ -103,7 +106,10 @@ fn demoted(error: &str, upstream: i64) -> Cow<'_, str> {
     let mut edits = vec![Edit::set(&["code"], code::INTERNAL_ERROR.to_string())];
     match json::at(error, &["data"]) {
         Some(data) if !json::is_object(data) && !json::is_null(data) => {
-            edits.push(Edit::set(&["data"], format!("{{\"upstreamCode\":{upstream},\"upstreamData\":{data}}}")));
+            edits.push(Edit::set(
+                &["data"],
+                format!("{{\"upstreamCode\":{upstream},\"upstreamData\":{data}}}"),
+            ));
         }
         Some(_) | None => edits.push(Edit::set(&["data", "upstreamCode"], upstream)),
     }

@@ -5,9 +5,9 @@ use taskgate_core::gate::BackTasks;
 
 use crate::json::{self, Object, push_literal, string_literal};
 use crate::listing::Cache;
+use crate::message::Malformed;
 use crate::meta::modern::declares_tasks;
 use crate::meta::{META, SERVER_INFO, TASKS_EXTENSION};
-use crate::message::Malformed;
 use crate::mrtr::UpstreamFault;
 use crate::offers::Offers;
 use crate::rpc_error::{RpcError, supported};
@@ -36,8 +36,12 @@ impl BackSelf {
         let result = Object::parse(result).map_err(|error| UpstreamFault::new(error.to_string()))?;
         let version = result.str("protocolVersion").as_deref().and_then(Version::parse);
         match version {
-            Some(version) if !version.is_modern() => BackSelf::read(&result, version, result.get("serverInfo")),
-            Some(_) | None => Err(UpstreamFault::new("initialize was answered with a version that is not spoken here")),
+            Some(version) if !version.is_modern() => {
+                BackSelf::read(&result, version, result.get("serverInfo"))
+            }
+            Some(_) | None => {
+                Err(UpstreamFault::new("initialize was answered with a version that is not spoken here"))
+            }
         }
     }
 
@@ -55,7 +59,9 @@ impl BackSelf {
         let capabilities = result.get("capabilities").filter(|value| json::is_object(value));
         Ok(BackSelf {
             version,
-            capabilities: capabilities.ok_or_else(|| UpstreamFault::new("a server without capabilities"))?.to_owned(),
+            capabilities: capabilities
+                .ok_or_else(|| UpstreamFault::new("a server without capabilities"))?
+                .to_owned(),
             server_info: info.filter(|value| json::is_object(value)).map(String::from),
             instructions: result.str("instructions").map(String::from),
         })
@@ -66,7 +72,9 @@ impl BackSelf {
     pub fn tasks(&self) -> BackTasks {
         match self.version.era() {
             Era::Modern if declares_tasks(&self.capabilities) => BackTasks::B,
-            Era::Legacy if self.version.has_tasks_a() && self.has(&["tasks", "requests", "tools", "call"]) => {
+            Era::Legacy
+                if self.version.has_tasks_a() && self.has(&["tasks", "requests", "tools", "call"]) =>
+            {
                 BackTasks::A
             }
             Era::Modern | Era::Legacy => BackTasks::None,

@@ -30,7 +30,8 @@ impl RequestId {
     #[must_use]
     pub fn from_text(text: &str) -> Option<RequestId> {
         let text = text.trim_matches([' ', '\n', '\r', '\t']);
-        let is_scalar = text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
+        let is_scalar =
+            text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
         (is_scalar && json::check(text).is_ok()).then(|| RequestId(Arc::from(text)))
     }
 

@@ -7,7 +7,7 @@
 //! - [`json`]: shallow views of JSON text, canonical form, duplicates
 //! - [`splice`](mod@splice): edits that leave everything else byte for byte
 //! - [`text`]: peers' words made safe to show (R6.3)
-//! - [`time`]: timestamps
+//! - [`mod@time`] reads and writes timestamps
 //! - [`sse`]: event streams
 //!
 //! Envelopes:

@@ -55,8 +55,9 @@ pub(crate) fn read_questions(requests: &str) -> Result<Vec<(String, Question)>, 
         Object::parse(requests).map_err(|_| UpstreamFault::new("inputRequests is no object of requests"))?;
     let read = |member: json::Member<'_>| {
         let key = member.name.into_owned();
-        let question = question::read_entry(member.value, Some(key.clone()))
-            .map_err(|error| UpstreamFault::new(format!("an input request cannot be read: {}", error.message)))?;
+        let question = question::read_entry(member.value, Some(key.clone())).map_err(|error| {
+            UpstreamFault::new(format!("an input request cannot be read: {}", error.message))
+        })?;
         Ok((key, question))
     };
     requests.members().map(read).collect()
@@ -64,7 +65,10 @@ pub(crate) fn read_questions(requests: &str) -> Result<Vec<(String, Question)>, 
 
 /// Writes a result that asks a client (B-124). `request_state` is ours, signed (G-013).
 #[must_use]
-pub fn write<'q>(questions: impl Iterator<Item = (&'q str, &'q Question)>, request_state: Option<&str>) -> Bytes {
+pub fn write<'q>(
+    questions: impl Iterator<Item = (&'q str, &'q Question)>,
+    request_state: Option<&str>,
+) -> Bytes {
     let mut out = String::from("{\"resultType\":\"input_required\"");
     let requests = requests_json(questions);
     if requests != "{}" {

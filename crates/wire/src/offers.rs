@@ -117,7 +117,8 @@ impl Offers {
     /// The text that a record keeps.
     #[must_use]
     pub fn to_stored(&self) -> String {
-        let parts = [("elicitation", &self.elicitation), ("sampling", &self.sampling), ("roots", &self.roots)];
+        let parts =
+            [("elicitation", &self.elicitation), ("sampling", &self.sampling), ("roots", &self.roots)];
         let written = parts.iter().filter_map(|(name, part)| Some(format!("\"{name}\":{}", part.as_ref()?)));
         format!("{{{}}}", written.collect::<Vec<_>>().join(","))
     }

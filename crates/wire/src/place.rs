@@ -80,10 +80,7 @@ fn refuse<'a>(http_status: u16, error: RpcError) -> Placement<'a> {
 /// # Source
 /// D-001 to D-009; first match wins
 #[must_use]
-pub fn place_http<'a>(
-    facts: &HttpFacts<'_>,
-    body: Option<Result<&'a Message, &Malformed>>,
-) -> Placement<'a> {
+pub fn place_http<'a>(facts: &HttpFacts<'_>, body: Option<Result<&'a Message, &Malformed>>) -> Placement<'a> {
     match (facts.method, facts.session) {
         (HttpMethod::Get, Session::Known(_)) => return Placement::Stream,
         (HttpMethod::Delete, Session::Known(_)) => return Placement::EndSession,
@@ -131,7 +128,9 @@ fn place_message<'a>(facts: &HttpFacts<'_>, message: &'a Message) -> Placement<'
         return match message {
             Message::Request(_) => refuse(
                 400,
-                modern::read_meta(meta).err().unwrap_or_else(|| RpcError::invalid_params("Missing params._meta")),
+                modern::read_meta(meta)
+                    .err()
+                    .unwrap_or_else(|| RpcError::invalid_params("Missing params._meta")),
             ),
             Message::Notification(_) => Placement::ModernNotification,
             Message::Response(_) => {

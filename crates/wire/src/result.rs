@@ -107,7 +107,8 @@ pub fn for_legacy(result: &Bytes, version: Version) -> Bytes {
         && !(version.has_structured_output() && json::is_object(structured))
     {
         edits.push(Edit::remove(&["structuredContent"]));
-        let is_said = content.and_then(|content| json::elements(content).ok()).is_some_and(|all| !all.is_empty());
+        let is_said =
+            content.and_then(|content| json::elements(content).ok()).is_some_and(|all| !all.is_empty());
         if !is_said {
             blocks = Some(format!("[{}]", text_block(structured)));
         }
@@ -123,13 +124,15 @@ fn blocks_for(content: &str, version: Version) -> Option<String> {
     let blocks = json::elements(content).ok()?;
     let is_foreign = |block: &&str| {
         let is_link = json::at(block, &["type"]) == Some("\"resource_link\"");
-        is_link && (!version.has_structured_output() || (!version.has_icons() && json::at(block, &["icons"]).is_some()))
+        is_link
+            && (!version.has_structured_output()
+                || (!version.has_icons() && json::at(block, &["icons"]).is_some()))
     };
     if !blocks.iter().any(is_foreign) {
         return None;
     }
     let rewritten = blocks.iter().map(|block| {
-        if !is_foreign(&block) {
+        if !is_foreign(block) {
             return String::from(*block);
         }
         if version.has_structured_output() {

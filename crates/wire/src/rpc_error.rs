@@ -156,7 +156,10 @@ impl RpcError {
     /// `-32600`: a legacy request outside a session (D-008, A-134).
     #[must_use]
     pub fn session_required() -> RpcError {
-        RpcError::new(code::INVALID_REQUEST, "A session is required: send initialize first, then its Mcp-Session-Id")
+        RpcError::new(
+            code::INVALID_REQUEST,
+            "A session is required: send initialize first, then its Mcp-Session-Id",
+        )
     }
 
     /// `-32600`: the session is unknown or has ended (D-004, A-134).
@@ -174,8 +177,11 @@ impl RpcError {
     /// `-32022`: a request names a version that is not spoken, or one that needs `initialize` (B-020, Q-013).
     #[must_use]
     pub fn unsupported_version(requested: &str) -> RpcError {
-        RpcError::new(code::UNSUPPORTED_VERSION, "Unsupported protocol version")
-            .with_data(format!("{{\"supported\":{},\"requested\":{}}}", supported(), string_literal(requested)))
+        RpcError::new(code::UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(format!(
+            "{{\"supported\":{},\"requested\":{}}}",
+            supported(),
+            string_literal(requested)
+        ))
     }
 
     /// `-32021`: the request needs what its client did not declare; `required` is a capabilities object (B-014).
@@ -201,7 +207,8 @@ impl RpcError {
     /// `-32601` for a modern `initialize`, naming the versions (B-024, B-171, D-001).
     #[must_use]
     pub fn no_initialize_here() -> RpcError {
-        let message = format!("No initialize in a stateless request; supported versions: {}", supported_words());
+        let message =
+            format!("No initialize in a stateless request; supported versions: {}", supported_words());
         RpcError::new(code::METHOD_NOT_FOUND, message).with_data(format!("{{\"supported\":{}}}", supported()))
     }
 
@@ -238,7 +245,8 @@ fn shown(name: &str) -> String {
 /// The supported versions as a JSON array.
 #[must_use]
 pub(crate) fn supported() -> String {
-    let quoted: Vec<_> = Version::SUPPORTED.iter().map(|version| format!("\"{}\"", version.as_str())).collect();
+    let quoted: Vec<_> =
+        Version::SUPPORTED.iter().map(|version| format!("\"{}\"", version.as_str())).collect();
     format!("[{}]", quoted.join(","))
 }
 

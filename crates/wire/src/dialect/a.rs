@@ -27,7 +27,9 @@ pub fn status(task: &Task) -> Status {
         State::Over { ending, .. } => match ending {
             Ending::Cancelled => Status::Cancelled,
             Ending::Returned { is_error: false, .. } => Status::Completed,
-            Ending::Returned { is_error: true, .. } | Ending::Raised { .. } | Ending::Faulted(_) => Status::Failed,
+            Ending::Returned { is_error: true, .. } | Ending::Raised { .. } | Ending::Faulted(_) => {
+                Status::Failed
+            }
         },
     }
 }
@@ -149,7 +151,11 @@ fn whole(value: &str) -> Option<u64> {
         return Some(whole);
     }
     let number: f64 = value.parse().ok()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked, and the cast saturates")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked, and the cast saturates"
+    )]
     (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
 }
 
@@ -189,7 +195,8 @@ pub fn read_create(result: &str) -> Result<Option<BackTask>, UpstreamFault> {
         let mut task = read_fields(&task, NAMES.ttl, NAMES.poll)?;
         if task.message.is_none() {
             let said = json::at(result, &[META, meta::MODEL_IMMEDIATE_RESPONSE]).and_then(json::string);
-            task.message = said.map(|said| crate::text::SafeText::status(&said)).filter(|said| !said.is_empty());
+            task.message =
+                said.map(|said| crate::text::SafeText::status(&said)).filter(|said| !said.is_empty());
         }
         return Ok(Some(task));
     }

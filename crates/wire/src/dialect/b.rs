@@ -132,14 +132,17 @@ pub fn read_task(task: &Bytes) -> Result<BackTask, UpstreamFault> {
         }
     }
     let mut read = read_fields(&object, NAMES.ttl, NAMES.poll)?;
-    let part = |name| object.get(name).filter(|value| json::is_object(value)).map(|value| task.slice_ref(value.as_bytes()));
+    let part = |name| {
+        object.get(name).filter(|value| json::is_object(value)).map(|value| task.slice_ref(value.as_bytes()))
+    };
     match read.status {
         Status::Working | Status::Cancelled => {}
         Status::InputRequired => {
             read.inputs = mrtr::read_questions(object.get("inputRequests").unwrap_or("{}"))?;
         }
         Status::Completed => {
-            let result = part("result").ok_or_else(|| UpstreamFault::new("a completed task without a result"))?;
+            let result =
+                part("result").ok_or_else(|| UpstreamFault::new("a completed task without a result"))?;
             read.result = Some(result::canonical(&result));
         }
         Status::Failed => {
@@ -181,7 +184,8 @@ pub struct Listen<'a> {
 /// `-32602`: it is no object, or `taskIds` is no array.
 pub fn read_listen(notifications: Option<&str>) -> Result<Listen<'_>, RpcError> {
     let raw = notifications.ok_or_else(|| RpcError::invalid_params("Missing params.notifications"))?;
-    let object = Object::parse(raw).map_err(|_| RpcError::invalid_params("params.notifications is no object"))?;
+    let object =
+        Object::parse(raw).map_err(|_| RpcError::invalid_params("params.notifications is no object"))?;
     let ids = object.get("taskIds");
     if ids.is_some_and(|ids| !ids.starts_with('[')) {
         return Err(RpcError::invalid_params("params.notifications.taskIds is no array"));

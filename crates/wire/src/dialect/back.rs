@@ -54,7 +54,10 @@ pub(super) fn read_fields(
     Ok(BackTask {
         id,
         status,
-        message: object.str("statusMessage").map(|text| SafeText::status(&text)).filter(|text| !text.is_empty()),
+        message: object
+            .str("statusMessage")
+            .map(|text| SafeText::status(&text))
+            .filter(|text| !text.is_empty()),
         ttl: object.get(ttl_name).and_then(millis),
         poll: object.get(poll_name).and_then(millis),
         inputs: Vec::new(),

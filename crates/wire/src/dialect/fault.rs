@@ -23,7 +23,9 @@ pub fn fault_error(fault: &Fault) -> RpcError {
 pub(super) fn fault_message(fault: &Fault) -> String {
     let (sentence, detail) = match fault {
         Fault::NeverSent(why) => ("The call was never sent, so nothing happened", why.as_str()),
-        Fault::OutcomeUnknown(why) => ("The outcome is unknown: the call may or may not have happened", why.as_str()),
+        Fault::OutcomeUnknown(why) => {
+            ("The outcome is unknown: the call may or may not have happened", why.as_str())
+        }
         Fault::DeadlinePassed => ("The task has expired: it did not end in time", ""),
         Fault::UpstreamLost => ("The upstream server lost the task", ""),
         Fault::UpstreamFault(why) => ("The upstream server's answer cannot be used", why.as_str()),

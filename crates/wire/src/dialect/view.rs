@@ -114,7 +114,11 @@ fn message(task: &Task, status: Status) -> Option<Cow<'_, str>> {
             Ending::Returned { is_error: true, result } => {
                 let text = result::text(result).and_then(result::first_text).unwrap_or_default();
                 let clean = SafeText::status(&text).into_string();
-                Some(Cow::Owned(if clean.is_empty() { String::from("The tool reported an error") } else { clean }))
+                Some(Cow::Owned(if clean.is_empty() {
+                    String::from("The tool reported an error")
+                } else {
+                    clean
+                }))
             }
             Ending::Raised { error } => {
                 let message = RpcError::read(result::text(error).unwrap_or_default()).message;

@@ -89,7 +89,10 @@ pub struct Rewrite<'a> {
 
 impl std::fmt::Debug for Rewrite<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rewrite").field("front", &self.front).field("cache", &self.cache).finish_non_exhaustive()
+        f.debug_struct("Rewrite")
+            .field("front", &self.front)
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
     }
 }
 
