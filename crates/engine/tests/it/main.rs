@@ -1,0 +1,12 @@
+//! The engine over a scripted back and the store in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that meets what it does not expect fails"
+)]
+
+mod calls;
+mod crash;
+mod questions;
+mod stage;
+mod watching;

@@ -1,0 +1,134 @@
+//! Observing a task of the back.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use taskgate_core::budget::Allowance;
+use taskgate_core::operation::{Doubt, Effect, Outcome, Stage as Step, Verdict};
+use taskgate_core::recovery::Survival;
+use taskgate_core::task::{CancelRule, Ending, Fault};
+use taskgate_core::time::Millis;
+use taskgate_engine::back::{BackEvent, Look, LookError, Stand};
+use taskgate_engine::limits::Limits;
+
+use crate::stage::{Puppet, Stage, call, look, me, returned, task, text};
+
+#[tokio::test(start_paused = true)]
+async fn a_048_the_peers_interval_is_kept_however_many_read() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    *stage.back.look.lock() = Ok(Look { poll: Some(Millis::secs(10)), ..look(Stand::Working) });
+    let handle = stage.submit(call(Effect::ReadOnly)).await;
+    stage.back.hear().await.answer.send(task()).unwrap();
+    for _ in 0..600 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        stage.read(&handle.record().id).await;
+    }
+    let looks = stage.back.looks.load(Ordering::SeqCst);
+    assert!((4..=8).contains(&looks), "{looks} looks in a minute at an interval of 10 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_017_the_final_status_is_shown_only_with_its_result() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    *stage.back.result.lock() = Err(LookError::Transient("not now".to_owned()));
+    stage.back.stands(Stand::Over);
+    let back = stage.back.clone();
+    let later = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        *back.result.lock() = Ok(text("{\"r\":3}"));
+    });
+    let record = stage.over_by(&id).await;
+    later.await.unwrap();
+    assert_eq!(returned(&record), b"{\"r\":3}");
+    assert_eq!(record.operation.stage, Step::Settled(Outcome::Reported(Verdict::Applied)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nudge_is_a_look_now() {
+    let stage = Stage::new(Puppet::attending(Survival::Survives, true));
+    *stage.back.look.lock() = Ok(Look { poll: Some(Millis::hours(1)), ..look(Stand::Working) });
+    let id = stage.submit(call(Effect::ReadOnly)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let attendance = stage.back.attendance().await;
+    while stage.back.looks.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    stage.back.stands(Stand::Ended(Box::new(text("{}"))));
+    attendance.events.send(BackEvent::Nudge).unwrap();
+    let before = tokio::time::Instant::now();
+    stage.over_by(&id).await;
+    assert!(before.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_026_the_result_may_come_by_the_stream_that_is_held_open() {
+    let stage = Stage::new(Puppet::attending(Survival::Survives, true));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    stage.back.attendance().await.answer.send(text("{\"by\":\"stream\"}")).unwrap();
+    assert_eq!(returned(&*stage.over_by(&id).await), b"{\"by\":\"stream\"}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_067_a_stream_that_broke_is_opened_again_when_input_is_wanted() {
+    let stage = Stage::new(Puppet::attending(Survival::Survives, true));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    drop(stage.back.attendance().await);
+    stage.back.stands(Stand::InputRequired);
+    stage.back.attendance().await.answer.send(text("{}")).unwrap();
+    stage.over_by(&id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r5_6_failed_reads_end_by_their_own_budget_and_leave_the_outcome_unknown() {
+    let limits =
+        Limits { status_read: Allowance { time: Millis::mins(1), attempts: 3 }, ..Limits::default() };
+    let stage = Stage::with(Puppet::new(Survival::Survives), limits);
+    *stage.back.look.lock() = Err(LookError::Transient("no route".to_owned()));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let record = stage.over_by(&id).await;
+    assert!(matches!(record.task.ending(), Some(Ending::Faulted(Fault::BudgetSpent(_)))));
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::AnswerLost));
+    assert_eq!(stage.back.looks.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_045_a_task_that_the_back_forgot_is_lost_not_done() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    *stage.back.look.lock() = Err(LookError::UnknownTask);
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::UpstreamLost)));
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::UpstreamLost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_038_a_cancellation_is_passed_on_and_the_backs_word_shown() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    while stage.back.looks.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    stage.back.stands(Stand::Cancelled);
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Cancelled));
+    assert_eq!(stage.back.cancels.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_free_again_once_the_back_has_made_its_task() {
+    let limits = Limits { running_max: 1, ..Limits::default() };
+    let stage = Stage::with(Puppet::new(Survival::Survives), limits);
+    stage.submit(call(Effect::Consequential)).await;
+    stage.back.hear().await.answer.send(task()).unwrap();
+    stage.submit(call(Effect::Consequential)).await;
+    stage.back.hear().await.answer.send(task()).unwrap();
+    assert_eq!(stage.back.sent.load(Ordering::SeqCst), 2);
+}
