@@ -1,0 +1,29 @@
+//! What each command writes.
+
+mod append;
+mod create;
+mod purge;
+mod questions;
+mod session;
+
+use rusqlite::Connection;
+
+use crate::fault::Problem;
+
+pub(crate) use append::{Append, Appended};
+pub(crate) use create::{Create, CreatedOr};
+pub(crate) use purge::Purge;
+pub(crate) use session::{EndSession, ExpireSessions, PutSession};
+
+/// One whole command. It runs on the writer's connection, inside a transaction that others share.
+pub(crate) trait Command: Send + 'static {
+    /// What it came to.
+    type Outcome: Send;
+
+    /// What it does, for errors: `could not …`.
+    const DOING: &'static str;
+
+    /// Writes what there is to write. What it refuses is an outcome, and then nothing was written; an error rolls
+    /// back what was. It may be run again after a rollback.
+    fn run(&self, database: &Connection) -> Result<Self::Outcome, Problem>;
+}

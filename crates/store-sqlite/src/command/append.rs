@@ -1,0 +1,216 @@
+//! The next version of a record.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use taskgate_core::operation;
+use taskgate_core::time::UnixMillis;
+use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, StateKind, TaskColumns};
+use taskgate_store::codec::event::EventRow;
+use taskgate_store::codec::{Code, Part, Place, signed};
+use taskgate_store::law::Breach;
+use taskgate_store::record::{Change, Record};
+
+use super::{Command, questions};
+use crate::fault::Problem;
+
+pub(crate) struct Append {
+    pub(crate) record: Arc<Record>,
+    pub(crate) changes: Vec<Change>,
+}
+
+pub(crate) enum Appended {
+    Done,
+    Conflict { found: Option<u64> },
+}
+
+const FIND: &str =
+    "SELECT version, state, questions, operation_id FROM task WHERE principal = ?1 AND task_id = ?2";
+
+const UPDATE_TASK: &str = "UPDATE task SET
+        version = ?3, phase = ?4, deadline_ms = ?5, updated_ms = ?6, state = ?7, ending = ?8, ending_text = ?9,
+        ended_ms = ?10, expires_ms = ?11, message = ?12, cancel_wished_ms = ?13, keys_issued = ?14,
+        questions = ?15, seen_status = ?16, seen_updated_at = ?17, next_look_ms = ?18
+    WHERE principal = ?1 AND task_id = ?2";
+
+/// What the running attempt needs goes when another begins, and stays as evidence when it is closed.
+const UPDATE_OPERATION: &str = "UPDATE operation SET
+        updated_ms = ?3, stage = ?4, attempts = ?5, first_dispatched_ms = ?6,
+        dispatched_ms = coalesce(?7, dispatched_ms),
+        upstream_task = iif(?4 IN (3, 4), upstream_task, ?8),
+        upstream_session = iif(?4 IN (3, 4), upstream_session, ?9),
+        outcome = ?10, doubt = ?11
+    WHERE principal = ?1 AND operation_id = ?2
+        AND ((stage, attempts, first_dispatched_ms, outcome, doubt) IS NOT (?4, ?5, ?6, ?10, ?11)
+            OR (?4 IN (1, 2) AND (dispatched_ms, upstream_task, upstream_session) IS NOT (?7, ?8, ?9)))";
+
+const INSERT_PAYLOAD: &str = "INSERT INTO payload (principal, task_id, part, bytes) VALUES (?1, ?2, ?3, ?4)";
+
+const IS_SAME_PAYLOAD: &str =
+    "SELECT bytes = ?4 FROM payload WHERE principal = ?1 AND task_id = ?2 AND part = ?3";
+
+const INSERT_EVENT: &str = "INSERT INTO task_event (principal, task_id, version, kind, at_ms, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// Each attempt is closed once; what comes later is in the log.
+const CLOSE_ATTEMPT: &str = "INSERT INTO op_attempt (principal, operation_id, attempt, dispatched_ms, ended_ms, class)
+    SELECT principal, operation_id, attempts, coalesce(dispatched_ms, first_dispatched_ms), ?3, ?4 FROM operation
+    WHERE principal = ?1 AND operation_id = ?2 AND attempts > 0 AND first_dispatched_ms IS NOT NULL
+    ON CONFLICT DO NOTHING";
+
+struct Stored {
+    version: i64,
+    state: i64,
+    questions: i64,
+    operation_id: String,
+}
+
+impl Command for Append {
+    type Outcome = Appended;
+
+    const DOING: &'static str = "append to a record";
+
+    fn run(&self, database: &Connection) -> Result<Appended, Problem> {
+        let record = &*self.record;
+        let principal = record.principal.as_str();
+        let id = record.id.expose();
+        let stored = database
+            .prepare_cached(FIND)?
+            .query_row((principal, id), |row| {
+                Ok(Stored {
+                    version: row.get(0)?,
+                    state: row.get(1)?,
+                    questions: row.get(2)?,
+                    operation_id: row.get(3)?,
+                })
+            })
+            .optional()?;
+        let Some(stored) = stored else { return Ok(Appended::Conflict { found: None }) };
+        let place = Place { table: "task", row: id };
+        let found: u64 = place.count("version", stored.version)?;
+        if found.checked_add(1) != Some(record.version) {
+            return Ok(Appended::Conflict { found: Some(found) });
+        }
+        let was = place.code("state", stored.state)?;
+        self.task(database)?;
+        self.ending(database, was)?;
+        questions::sync(database, principal, id, stored.questions, &record.task)?;
+        self.operation(database, &stored.operation_id)?;
+        insert_event(database, record, &EventRow::of(&self.changes))?;
+        Ok(Appended::Done)
+    }
+}
+
+impl Append {
+    fn task(&self, database: &Connection) -> Result<(), Problem> {
+        let record = &*self.record;
+        let task = TaskColumns::of(&record.task);
+        database.prepare_cached(UPDATE_TASK)?.execute(params![
+            record.principal.as_str(),
+            record.id.expose(),
+            signed(record.version),
+            record.phase().code(),
+            record.deadline.0,
+            record.updated.0,
+            task.state,
+            task.ending,
+            task.ending_text,
+            task.ended_ms,
+            task.expires_ms,
+            task.message,
+            task.cancel_wished_ms,
+            task.keys_issued,
+            questions::count(&record.task),
+            record.observed.status,
+            record.observed.last_updated_at,
+            record.observed.next_look.map(|at| at.0),
+        ])?;
+        Ok(())
+    }
+
+    /// The payload of the ending: written once, and afterwards the same byte for byte (INV-03).
+    fn ending(&self, database: &Connection, was: StateKind) -> Result<(), Problem> {
+        let record = &*self.record;
+        let payload = record.task.ending().and_then(|ending| EndingColumns::of(ending).payload);
+        let Some(payload) = payload else { return Ok(()) };
+        let (principal, id) = (record.principal.as_str(), record.id.expose());
+        match was {
+            StateKind::Working | StateKind::InputRequired => {
+                insert_payload(database, principal, id, Part::Ending, payload)
+            }
+            StateKind::Over => {
+                let is_same: Option<bool> = database
+                    .prepare_cached(IS_SAME_PAYLOAD)?
+                    .query_row((principal, id, Part::Ending.code(), &**payload), |row| row.get(0))
+                    .optional()?;
+                if is_same == Some(true) {
+                    return Ok(());
+                }
+                Err(Breach::OverIsFinal.refused(Self::DOING).into())
+            }
+        }
+    }
+
+    fn operation(&self, database: &Connection, id: &str) -> Result<(), Problem> {
+        let record = &*self.record;
+        let principal = record.principal.as_str();
+        let dispatches =
+            |change: &Change| matches!(change, Change::Operation(operation::Event::Dispatched { .. }));
+        if record.operation.attempts > 1 && self.changes.iter().any(dispatches) {
+            // The attempt before is given up, if nothing closed it.
+            close_attempt(database, principal, id, record.updated, AttemptClass::NoReply)?;
+        }
+        let operation = OperationColumns::of(&record.operation);
+        database.prepare_cached(UPDATE_OPERATION)?.execute(params![
+            principal,
+            id,
+            record.updated.0,
+            operation.stage,
+            operation.attempts,
+            operation.first_dispatched_ms,
+            operation.dispatched_ms,
+            operation.upstream_task,
+            operation.upstream_session,
+            operation.outcome,
+            operation.doubt,
+        ])?;
+        match AttemptClass::of(&self.changes) {
+            Some(class) => close_attempt(database, principal, id, record.updated, class),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn insert_payload(
+    database: &Connection,
+    principal: &str,
+    id: &str,
+    part: Part,
+    bytes: &[u8],
+) -> Result<(), Problem> {
+    database.prepare_cached(INSERT_PAYLOAD)?.execute((principal, id, part.code(), bytes))?;
+    Ok(())
+}
+
+pub(super) fn insert_event(database: &Connection, record: &Record, event: &EventRow) -> Result<(), Problem> {
+    database.prepare_cached(INSERT_EVENT)?.execute((
+        record.principal.as_str(),
+        record.id.expose(),
+        signed(record.version),
+        event.kind.code(),
+        record.updated.0,
+        &event.body,
+    ))?;
+    Ok(())
+}
+
+pub(super) fn close_attempt(
+    database: &Connection,
+    principal: &str,
+    operation: &str,
+    ended: UnixMillis,
+    class: AttemptClass,
+) -> Result<(), Problem> {
+    database.prepare_cached(CLOSE_ATTEMPT)?.execute((principal, operation, ended.0, class.code()))?;
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! A new record, or the one that it joins.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use taskgate_core::id::TaskId;
+use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, TaskColumns};
+use taskgate_store::codec::event::{self, EventRow};
+use taskgate_store::codec::{Code, Part, Place};
+use taskgate_store::law::Breach;
+use taskgate_store::record::Record;
+use taskgate_store::{Created, Join};
+
+use super::append::{close_attempt, insert_event, insert_payload};
+use super::{Command, questions};
+use crate::fault::Problem;
+use crate::row;
+
+pub(crate) struct Create {
+    pub(crate) record: Arc<Record>,
+    pub(crate) join: Join,
+}
+
+pub(crate) enum CreatedOr {
+    Created(Created),
+    KeyReused,
+}
+
+const FIND_KEY: &str = "SELECT digest, task_id FROM idempotency
+    WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
+
+pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id FROM task
+    WHERE principal = ?1 AND digest = ?2 AND server = ?3 AND tool = ?4 AND phase < 2 AND idempotency_key IS NULL
+    ORDER BY created_ms, task_id LIMIT 1";
+
+const INSERT_TASK: &str = "INSERT INTO task (
+        principal, task_id, version, phase, operation_id, front, server, tool, digest, idempotency_key, offers,
+        asking, created_ms, ttl_ms, linger_ms, max_ms, deadline_ms, updated_ms, state, ending, ending_text,
+        ended_ms, expires_ms, message, cancel_wished_ms, keys_issued, questions, seen_status, seen_updated_at,
+        next_look_ms
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+        ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+
+const INSERT_OPERATION: &str = "INSERT INTO operation (
+        principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms, effect, replay,
+        replay_window_ms, stage, attempts, first_dispatched_ms, dispatched_ms, upstream_task, upstream_session,
+        outcome, doubt
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+
+const INSERT_KEY: &str = "INSERT INTO idempotency (
+        principal, server, tool, key, digest, task_id, operation_id
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+impl Command for Create {
+    type Outcome = CreatedOr;
+
+    const DOING: &'static str = "create a record";
+
+    fn run(&self, database: &Connection) -> Result<CreatedOr, Problem> {
+        if self.record.version != 1 {
+            return Err(Breach::NotTheFirst.refused(Self::DOING).into());
+        }
+        if let Some(earlier) = self.earlier(database)? {
+            return Ok(earlier);
+        }
+        self.insert(database)?;
+        Ok(CreatedOr::Created(Created::New))
+    }
+}
+
+impl Create {
+    fn earlier(&self, database: &Connection) -> Result<Option<CreatedOr>, Problem> {
+        let call = &self.record.call;
+        let principal = self.record.principal.as_str();
+        match (&call.key, self.join) {
+            (Some(key), Join::Never | Join::SameCall | Join::SameKey) => {
+                let found: Option<(Vec<u8>, String)> = database
+                    .prepare_cached(FIND_KEY)?
+                    .query_row((principal, &call.server.0, &call.tool, key), |row| {
+                        Ok((row.get(0)?, row.get(1)?))
+                    })
+                    .optional()?;
+                let Some((digest, task)) = found else { return Ok(None) };
+                if digest != call.digest {
+                    return Ok(Some(CreatedOr::KeyReused));
+                }
+                self.joined(database, &task, "idempotency").map(Some)
+            }
+            (None, Join::SameCall) => {
+                let found: Option<String> = database
+                    .prepare_cached(FIND_SAME_CALL)?
+                    .query_row((principal, call.digest, &call.server.0, &call.tool), |row| row.get(0))
+                    .optional()?;
+                found.map(|task| self.joined(database, &task, "task")).transpose()
+            }
+            (None, Join::Never | Join::SameKey) => Ok(None),
+        }
+    }
+
+    fn joined(&self, database: &Connection, task: &str, table: &'static str) -> Result<CreatedOr, Problem> {
+        let id = TaskId::parse(task).map_err(|_| Place { table, row: task }.corrupt("task_id"))?;
+        let record = row::load(database, &self.record.principal, &id)?;
+        Ok(CreatedOr::Created(Created::Joined(record.map(Box::new))))
+    }
+
+    fn insert(&self, database: &Connection) -> Result<(), Problem> {
+        let record = &*self.record;
+        let principal = record.principal.as_str();
+        let id = record.id.expose();
+        let call = &record.call;
+        let task = TaskColumns::of(&record.task);
+        database.prepare_cached(INSERT_TASK)?.execute(params![
+            principal,
+            id,
+            1,
+            record.phase().code(),
+            record.operation_id.0,
+            record.front.code(),
+            call.server.0,
+            call.tool,
+            call.digest,
+            call.key,
+            call.offers,
+            call.asking.code(),
+            task.created_ms,
+            task.ttl_ms,
+            task.linger_ms,
+            task.max_ms,
+            record.deadline.0,
+            record.updated.0,
+            task.state,
+            task.ending,
+            task.ending_text,
+            task.ended_ms,
+            task.expires_ms,
+            task.message,
+            task.cancel_wished_ms,
+            task.keys_issued,
+            questions::count(&record.task),
+            record.observed.status,
+            record.observed.last_updated_at,
+            record.observed.next_look.map(|at| at.0),
+        ])?;
+        let operation = OperationColumns::of(&record.operation);
+        database.prepare_cached(INSERT_OPERATION)?.execute(params![
+            principal,
+            record.operation_id.0,
+            id,
+            call.server.0,
+            call.tool,
+            call.digest,
+            task.created_ms,
+            record.updated.0,
+            operation.effect,
+            operation.replay,
+            operation.replay_window_ms,
+            operation.stage,
+            operation.attempts,
+            operation.first_dispatched_ms,
+            operation.dispatched_ms,
+            operation.upstream_task,
+            operation.upstream_session,
+            operation.outcome,
+            operation.doubt,
+        ])?;
+        if let Some(key) = &call.key {
+            database.prepare_cached(INSERT_KEY)?.execute(params![
+                principal,
+                call.server.0,
+                call.tool,
+                key,
+                call.digest,
+                id,
+                record.operation_id.0,
+            ])?;
+        }
+        insert_payload(database, principal, id, Part::Params, &call.params)?;
+        if let Some(payload) = record.task.ending().and_then(|ending| EndingColumns::of(ending).payload) {
+            insert_payload(database, principal, id, Part::Ending, payload)?;
+        }
+        questions::sync(database, principal, id, 0, &record.task)?;
+        let changes = event::creation(record);
+        if let Some(class) = AttemptClass::of(&changes) {
+            close_attempt(database, principal, &record.operation_id.0, record.updated, class)?;
+        }
+        insert_event(database, record, &EventRow::of(&changes))
+    }
+}

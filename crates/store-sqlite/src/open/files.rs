@@ -1,0 +1,111 @@
+//! The files around a database: who may read them, and that only one process has them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Error as IoError, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use taskgate_store::Error;
+
+/// That this process has the file for itself. The operating system gives it back when the process ends, however it
+/// does; the lock file itself stays, since removing it would let two processes lock two files of one name.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not used")] File);
+
+impl Lock {
+    pub(super) fn take(path: &Path, place: &str) -> Result<Lock, Error> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        private_file(&mut options);
+        let file = options.open(beside(path, ".lock")).map_err(|error| cannot_write(place, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock(file)),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { place: place.to_owned() }),
+            Err(TryLockError::Error(error)) => {
+                Err(cannot_open(place, format!("it cannot be locked: {error}")))
+            }
+        }
+    }
+}
+
+/// Makes the folder, and finds the one true name of the file, so that two names of it share one lock.
+pub(super) fn prepare(path: &Path, place: &str) -> Result<PathBuf, Error> {
+    let Some(name) = path.file_name() else {
+        return Err(cannot_open(place, "it names no file".into()));
+    };
+    if path.is_dir() {
+        return Err(cannot_open(place, "it is a folder; name a file in it".into()));
+    }
+    if let Ok(real) = path.canonicalize() {
+        return Ok(real);
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    };
+    if !folder.is_dir() {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        private_folder(&mut builder);
+        builder.create(folder).map_err(|error| cannot_write(place, &error))?;
+    }
+    let folder = folder.canonicalize().map_err(|error| cannot_write(place, &error))?;
+    Ok(folder.join(name))
+}
+
+/// Makes the file if there is none. SQLite gives its log the same permissions.
+pub(super) fn make_private(path: &Path, place: &str) -> Result<(), Error> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    private_file(&mut options);
+    options.open(path).map(drop).map_err(|error| cannot_write(place, &error))
+}
+
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+pub(super) fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
+}
+
+pub(super) fn has_content(path: &Path) -> bool {
+    size(path) > 0
+}
+
+fn cannot_write(place: &str, error: &IoError) -> Error {
+    let place = place.to_owned();
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the list of kinds is the standard library's and grows"
+    )]
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { place },
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full { place },
+        _ => Error::Open { place, reason: error.to_string() },
+    }
+}
+
+fn cannot_open(place: &str, reason: String) -> Error {
+    Error::Open { place: place.to_owned(), reason }
+}
+
+#[cfg(unix)]
+fn private_file(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600);
+}
+
+#[cfg(unix)]
+fn private_folder(builder: &mut DirBuilder) {
+    use std::os::unix::fs::DirBuilderExt;
+    builder.mode(0o700);
+}
+
+/// Elsewhere the folder of the user's profile is private by itself.
+#[cfg(not(unix))]
+fn private_file(_: &mut OpenOptions) {}
+
+#[cfg(not(unix))]
+fn private_folder(_: &mut DirBuilder) {}

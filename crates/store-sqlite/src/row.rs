@@ -1,0 +1,229 @@
+//! From rows to records.
+
+mod cursor;
+
+use bytes::Bytes;
+use rusqlite::{Connection, Row};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::task::{Question, QuestionKey};
+use taskgate_core::time::UnixMillis;
+use taskgate_store::codec::columns::{OperationColumns, TaskColumns};
+use taskgate_store::codec::{Place, QuestionPhase};
+use taskgate_store::record::{Call, Observed, Record, Session};
+
+use crate::fault::Problem;
+use cursor::Cursor;
+
+/// Everything that makes a record but its questions, in the order in which [`read`] takes it. The operation and the
+/// params cannot be missing; if they are, that is for `read` to find and not for a join to hide.
+macro_rules! records {
+    ($from_where:literal) => {
+        concat!(
+            "SELECT t.task_id, t.principal, t.version, t.front, t.server, t.tool, t.digest, t.idempotency_key,
+                t.offers, t.asking, t.state, t.ending, t.ending_text, t.ended_ms, t.cancel_wished_ms, t.message,
+                t.keys_issued, t.created_ms, t.ttl_ms, t.linger_ms, t.max_ms, t.expires_ms, t.deadline_ms,
+                t.updated_ms, t.seen_status, t.seen_updated_at, t.next_look_ms, t.questions, t.operation_id,
+                o.effect, o.replay, o.replay_window_ms, o.stage, o.attempts, o.first_dispatched_ms,
+                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt,
+                p.bytes, e.bytes
+            FROM task t
+            LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
+            LEFT JOIN payload p ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 0
+            LEFT JOIN payload e ON e.principal = t.principal AND e.task_id = t.task_id AND e.part = 1 ",
+            $from_where
+        )
+    };
+}
+
+pub(crate) const LOAD: &str = records!("WHERE t.principal = ?1 AND t.task_id = ?2");
+
+pub(crate) const LIST: &str = records!(
+    "WHERE t.principal = ?1 AND t.server = ?2 AND (t.created_ms, t.task_id) < (?3, ?4)
+    ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?5"
+);
+
+pub(crate) const UNFINISHED: &str =
+    records!("WHERE t.phase = 0 AND t.task_id > ?1 ORDER BY t.task_id, t.principal LIMIT ?2");
+
+const QUESTIONS: &str = "SELECT key, phase, kind, params, back_key FROM input_request
+    WHERE principal = ?1 AND task_id = ?2 AND phase < 2";
+
+const SESSION: &str =
+    "SELECT key, principal, server, version, offers, client_info, log_level, created_ms, seen_ms
+    FROM session WHERE key = ?1";
+
+/// Behind every id: they are letters, digits, `-` and `_`.
+const BEHIND_IDS: &str = "~";
+
+pub(crate) fn load(
+    database: &Connection,
+    principal: &Principal,
+    id: &TaskId,
+) -> Result<Option<Record>, Problem> {
+    let mut statement = database.prepare_cached(LOAD)?;
+    let mut rows = statement.query((principal.as_str(), id.expose()))?;
+    match rows.next()? {
+        Some(row) => read(database, row).map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn list(
+    database: &Connection,
+    principal: &Principal,
+    server: &ServerName,
+    after: Option<(UnixMillis, TaskId)>,
+    limit: usize,
+) -> Result<Vec<Record>, Problem> {
+    let (created, id) = match &after {
+        Some((created, id)) => (created.0, id.expose()),
+        None => (i64::MAX, BEHIND_IDS),
+    };
+    let mut statement = database.prepare_cached(LIST)?;
+    let mut rows = statement.query((principal.as_str(), &server.0, created, id, at_most(limit)))?;
+    let mut records = vec![];
+    while let Some(row) = rows.next()? {
+        records.push(read(database, row)?);
+    }
+    Ok(records)
+}
+
+pub(crate) fn unfinished(
+    database: &Connection,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Result<Vec<Record>, Problem> {
+    let after = after.as_ref().map_or("", TaskId::expose);
+    let mut statement = database.prepare_cached(UNFINISHED)?;
+    let mut rows = statement.query((after, at_most(limit)))?;
+    let mut records = vec![];
+    while let Some(row) = rows.next()? {
+        records.push(read(database, row)?);
+    }
+    Ok(records)
+}
+
+pub(crate) fn session(database: &Connection, key: &str) -> Result<Option<Session>, Problem> {
+    let mut statement = database.prepare_cached(SESSION)?;
+    let mut rows = statement.query([key])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let place = Place { table: "session", row: key };
+    let mut cursor = Cursor::new(row);
+    Ok(Some(Session {
+        key: cursor.take(place, "key")?,
+        principal: Principal::stored(cursor.take(place, "principal")?),
+        server: ServerName(cursor.take(place, "server")?),
+        version: cursor.take(place, "version")?,
+        offers: cursor.take(place, "offers")?,
+        client_info: cursor.take(place, "client_info")?,
+        log_level: cursor.take(place, "log_level")?,
+        created: UnixMillis(cursor.take(place, "created_ms")?),
+        seen: UnixMillis(cursor.take(place, "seen_ms")?),
+    }))
+}
+
+/// A limit as SQL takes it.
+pub(crate) fn at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
+    let mut cursor = Cursor::new(row);
+    let id_text: String = cursor.take(Place { table: "task", row: "?" }, "task_id")?;
+    let place = Place { table: "task", row: &id_text };
+    let id = TaskId::parse(&id_text).map_err(|_| place.corrupt("task_id"))?;
+    let principal = Principal::stored(cursor.take(place, "principal")?);
+    let version: i64 = cursor.take(place, "version")?;
+    let front: i64 = cursor.take(place, "front")?;
+    let server = ServerName(cursor.take(place, "server")?);
+    let tool = cursor.take(place, "tool")?;
+    let digest: Vec<u8> = cursor.take(place, "digest")?;
+    let key = cursor.take(place, "idempotency_key")?;
+    let offers = cursor.take(place, "offers")?;
+    let asking: i64 = cursor.take(place, "asking")?;
+    let task = TaskColumns {
+        state: cursor.take(place, "state")?,
+        ending: cursor.take(place, "ending")?,
+        ending_text: cursor.take(place, "ending_text")?,
+        ended_ms: cursor.take(place, "ended_ms")?,
+        cancel_wished_ms: cursor.take(place, "cancel_wished_ms")?,
+        message: cursor.take(place, "message")?,
+        keys_issued: cursor.take(place, "keys_issued")?,
+        created_ms: cursor.take(place, "created_ms")?,
+        ttl_ms: cursor.take(place, "ttl_ms")?,
+        linger_ms: cursor.take(place, "linger_ms")?,
+        max_ms: cursor.take(place, "max_ms")?,
+        expires_ms: cursor.take(place, "expires_ms")?,
+    };
+    let deadline = UnixMillis(cursor.take(place, "deadline_ms")?);
+    let updated = UnixMillis(cursor.take(place, "updated_ms")?);
+    let observed = Observed {
+        status: cursor.take(place, "seen_status")?,
+        last_updated_at: cursor.take(place, "seen_updated_at")?,
+        next_look: cursor.take::<Option<i64>>(place, "next_look_ms")?.map(UnixMillis),
+    };
+    let questions: i64 = cursor.take(place, "questions")?;
+    let operation_id: String = cursor.take(place, "operation_id")?;
+
+    let ledger = Place { table: "operation", row: &operation_id };
+    let operation = OperationColumns {
+        effect: cursor.take(ledger, "effect")?,
+        replay: cursor.take(ledger, "replay")?,
+        replay_window_ms: cursor.take(ledger, "replay_window_ms")?,
+        stage: cursor.take(ledger, "stage")?,
+        attempts: cursor.take(ledger, "attempts")?,
+        first_dispatched_ms: cursor.take(ledger, "first_dispatched_ms")?,
+        dispatched_ms: cursor.take(ledger, "dispatched_ms")?,
+        upstream_task: cursor.take(ledger, "upstream_task")?,
+        upstream_session: cursor.take(ledger, "upstream_session")?,
+        outcome: cursor.take(ledger, "outcome")?,
+        doubt: cursor.take(ledger, "doubt")?,
+    };
+    let payload = Place { table: "payload", row: &id_text };
+    let params: Vec<u8> = cursor.take(payload, "bytes")?;
+    let ending: Option<Vec<u8>> = cursor.take(payload, "bytes")?;
+
+    let questions = if questions == 0 { vec![] } else { self::questions(database, &principal, &id_text)? };
+    Ok(Record {
+        id,
+        principal,
+        version: place.count("version", version)?,
+        front: place.code("front", front)?,
+        call: Call {
+            server,
+            tool,
+            params: Bytes::from(params),
+            digest: digest.try_into().map_err(|_| place.corrupt("digest"))?,
+            key,
+            offers,
+            asking: place.code("asking", asking)?,
+        },
+        task: task.task(place, questions, ending.map(Bytes::from))?,
+        operation: operation.operation(ledger)?,
+        operation_id: OperationId(operation_id),
+        deadline,
+        updated,
+        observed,
+    })
+}
+
+fn questions(
+    database: &Connection,
+    principal: &Principal,
+    id: &str,
+) -> Result<Vec<(QuestionKey, QuestionPhase, Question)>, Problem> {
+    let mut statement = database.prepare_cached(QUESTIONS)?;
+    let mut rows = statement.query((principal.as_str(), id))?;
+    let mut questions = vec![];
+    let place = Place { table: "input_request", row: id };
+    while let Some(row) = rows.next()? {
+        let mut cursor = Cursor::new(row);
+        let key = QuestionKey(cursor.take(place, "key")?);
+        let phase = place.code("phase", cursor.take(place, "phase")?)?;
+        let kind = place.code("kind", cursor.take(place, "kind")?)?;
+        let params: Vec<u8> = cursor.take(place, "params")?;
+        let back_key = cursor.take(place, "back_key")?;
+        questions.push((key, phase, Question { kind, params: Bytes::from(params), back_key }));
+    }
+    Ok(questions)
+}
