@@ -1,1 +1,45 @@
-//! placeholder
+//! Talks to MCP servers over stdio and Streamable HTTP, in every era.
+//!
+//! [`Servers`] holds what is configured and opens one [`Session`] per principal and set of offers. A session calls
+//! tools in whichever form the server has for it, follows the server's own tasks, passes every other request
+//! through, and never loses the difference between *no byte left us* and *it may have arrived*.
+//!
+//! - [`config`], [`secret`]: how servers are reached
+//! - `opening`: the era (D-014 to D-023) and the handshake
+//! - `core`, `traffic`: requests of ours, and what servers say of themselves
+//! - `stdio`, `http`, `link`: the two transports
+//! - `call`, `tasks`: what the engine asks for
+//! - [`guard`]: no server process outlives us
+
+#![cfg_attr(not(test), warn(clippy::expect_used))]
+
+mod asker;
+mod call;
+pub mod config;
+mod core;
+pub mod guard;
+mod heard;
+mod http;
+mod link;
+mod manifest;
+mod notice;
+mod opening;
+mod raw;
+pub mod secret;
+mod servers;
+mod session;
+mod stdio;
+mod subscribe;
+mod tasks;
+mod tools;
+mod traffic;
+
+pub use asker::Asker;
+pub use config::{EraChoice, InheritEnv, Options, Restart, ServerConfig, Transport};
+pub use manifest::{Evidence, Manifest};
+pub use notice::Notice;
+pub use raw::{RawAnswer, RawInFlight};
+pub use secret::Secret;
+pub use servers::Servers;
+pub use session::Session;
+pub use tools::{ToolFacts, ToolTable};

@@ -1,0 +1,362 @@
+//! One server process: started in a group of its own, watched, and ended with its group.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use taskgate_wire::message::{self, Malformed, Message};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::input::{Input, Read};
+use super::lines::Lines;
+use super::pending::{Pending, Waiting};
+use super::stderr::Stderr;
+use crate::config::{InheritEnv, ServerConfig, Transport};
+use crate::guard::{self, Guard};
+use crate::heard::Heard;
+use crate::traffic::{Origin, Traffic};
+
+/// Lines in a row that are no messages, after which a server is given up: it does not speak MCP.
+const RUBBISH_MAX: u32 = 1_000;
+/// How many of them are logged.
+const RUBBISH_LOGGED: u32 = 3;
+/// How long the last output of a process that is gone is waited for.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// A running server. Dropped, it is ended.
+#[derive(Debug)]
+pub(crate) struct Process {
+    lines: Arc<Lines>,
+    pending: Arc<Pending>,
+    closing: CancellationToken,
+    ended: CancellationToken,
+    _close_on_drop: DropGuard,
+}
+
+impl Process {
+    /// Starts the server of `config`, whose transport is stdio.
+    pub(crate) fn start(
+        config: &ServerConfig,
+        guard: &Arc<Guard>,
+        traffic: &Arc<Traffic>,
+    ) -> Result<Process, String> {
+        guard.prepare();
+        let mut child = spawn(config)?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let group = Group { id: id.ok_or("it ended at once")?, guard: guard.clone() };
+        guard.add(group.id);
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(String::from("its pipes are missing"));
+        };
+        let writer = stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd);
+        let lines = Lines::new(writer.map_err(|error| format!("its input cannot be used: {error}"))?);
+        let pending = Arc::new(Pending::default());
+        let said = Stderr::default();
+
+        let server = config.name.0.clone();
+        let stderr = tokio::spawn({
+            let (server, said) = (server.clone(), said.clone());
+            async move { said.read(&server, stderr).await }
+        });
+        let reader = Reader {
+            server: server.clone(),
+            input: Input::new(stdout, config.message_bytes_max),
+            lines: lines.clone(),
+            pending: pending.clone(),
+            traffic: traffic.clone(),
+            rubbish: 0,
+        };
+        let reader = tokio::spawn(reader.run());
+        tokio::spawn({
+            let lines = lines.clone();
+            async move { lines.run().await }
+        });
+        let closing = CancellationToken::new();
+        let ended = CancellationToken::new();
+        let supervisor = Supervisor {
+            server,
+            child,
+            group,
+            lines: lines.clone(),
+            pending: pending.clone(),
+            said,
+            closing: closing.clone(),
+            grace: config.grace,
+        };
+        let ended_guard = ended.clone().drop_guard();
+        tokio::spawn(async move {
+            supervisor.run(reader, stderr).await;
+            drop(ended_guard);
+        });
+        Ok(Process { lines, pending, closing: closing.clone(), ended, _close_on_drop: closing.drop_guard() })
+    }
+
+    /// Sends a request.
+    pub(crate) fn ask(&self, id: u64, message: bytes::Bytes) -> Result<Waiting, Heard> {
+        self.pending.send(&self.lines, id, message)
+    }
+
+    /// Sends a notification or a response.
+    pub(crate) fn tell(&self, message: bytes::Bytes) -> Result<(), &'static str> {
+        self.lines.send(None, message)
+    }
+
+    /// Why it can no longer be used, once that is so.
+    pub(crate) fn over(&self) -> Option<String> {
+        self.pending.over()
+    }
+
+    /// Resolves when it is gone.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Ends it: closes its stdin, waits, then SIGTERM, then SIGKILL to its group (A-015, B-053).
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        self.ended.cancelled().await;
+    }
+}
+
+fn spawn(config: &ServerConfig) -> Result<Child, String> {
+    let Transport::Stdio { command, args, env, cwd, inherit_env } = &config.transport else {
+        return Err(String::from("it is not reached over stdio"));
+    };
+    let mut builder = Command::new(command);
+    builder
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    if *inherit_env == InheritEnv::Nothing {
+        builder.env_clear();
+    }
+    for (name, value) in env {
+        builder.env(name, value.expose());
+    }
+    if let Some(cwd) = cwd {
+        builder.current_dir(cwd);
+    }
+    builder.spawn().map_err(|error| match cwd {
+        Some(cwd) => {
+            format!("{} does not start in {}: {error}", command.to_string_lossy(), cwd.display())
+        }
+        None => format!("{} does not start: {error}", command.to_string_lossy()),
+    })
+}
+
+/// Its process group, killed when this goes.
+#[derive(Debug)]
+struct Group {
+    id: i32,
+    guard: Arc<Guard>,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        guard::kill(self.id);
+        self.guard.remove(self.id);
+    }
+}
+
+/// Waits for the end, or brings it about.
+struct Supervisor {
+    server: String,
+    child: Child,
+    group: Group,
+    lines: Arc<Lines>,
+    pending: Arc<Pending>,
+    said: Stderr,
+    closing: CancellationToken,
+    grace: Duration,
+}
+
+impl Supervisor {
+    async fn run(mut self, mut reader: JoinHandle<&'static str>, stderr: JoinHandle<()>) {
+        let mut output_over = false;
+        let what = tokio::select! {
+            status = self.child.wait() => Ended::By(status.ok()),
+            reason = &mut reader => {
+                output_over = true;
+                let reason = reason.unwrap_or(CLOSED_OUTPUT);
+                match reason {
+                    // Its output closes a moment before it is gone.
+                    CLOSED_OUTPUT => match timeout(DRAIN, self.child.wait()).await {
+                        Ok(status) => Ended::By(status.ok()),
+                        Err(_) => Ended::Unfit(reason),
+                    },
+                    _ => Ended::Unfit(reason),
+                }
+            }
+            () = self.lines.broken() => Ended::Unfit("it closed its input"),
+            () = self.closing.cancelled() => Ended::Closed,
+        };
+        match &what {
+            Ended::By(_) => {}
+            Ended::Closed => {
+                // Nobody can be answered any more, and nothing new is taken.
+                self.pending.end(&self.lines, "it was closed");
+                self.wind_down().await;
+            }
+            Ended::Unfit(reason) => {
+                self.pending.end(&self.lines, &(String::from(*reason) + &self.said.quote()));
+                self.wind_down().await;
+            }
+        }
+        // Grandchildren may hold the pipes open.
+        guard::kill(self.group.id);
+        self.lines.close();
+        if !output_over && timeout(DRAIN, &mut reader).await.is_err() {
+            reader.abort();
+        }
+        let abort = stderr.abort_handle();
+        if timeout(DRAIN, stderr).await.is_err() {
+            abort.abort();
+        }
+        let reason = what.words() + &self.said.quote();
+        match what {
+            Ended::Closed => tracing::debug!(server = self.server, "a server was closed"),
+            Ended::By(_) | Ended::Unfit(_) => tracing::warn!(server = self.server, reason, "a server ended"),
+        }
+        self.pending.end(&self.lines, &reason);
+    }
+
+    async fn wind_down(&mut self) {
+        self.lines.close();
+        if timeout(self.grace, self.child.wait()).await.is_ok() {
+            return;
+        }
+        guard::signal(self.group.id, Signal::SIGTERM);
+        if timeout(self.grace, self.child.wait()).await.is_ok() {
+            return;
+        }
+        guard::kill(self.group.id);
+        let _ = self.child.wait().await;
+    }
+}
+
+const CLOSED_OUTPUT: &str = "it closed its output";
+
+/// How it came to its end.
+#[derive(Debug)]
+enum Ended {
+    /// By itself or by somebody's signal.
+    By(Option<ExitStatus>),
+    /// By us, because it could not be talked with.
+    Unfit(&'static str),
+    /// By us, because it is no longer needed.
+    Closed,
+}
+
+impl Ended {
+    fn words(&self) -> String {
+        match self {
+            Ended::By(Some(status)) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("its process exited with status {code}"),
+                (None, Some(signal)) => format!("its process was killed by signal {signal}"),
+                (None, None) => String::from("its process ended"),
+            },
+            Ended::By(None) => String::from("its process ended"),
+            Ended::Unfit(reason) => String::from(*reason),
+            Ended::Closed => String::from("it was closed"),
+        }
+    }
+}
+
+/// Reads what the server says.
+struct Reader {
+    server: String,
+    input: Input<tokio::process::ChildStdout>,
+    lines: Arc<Lines>,
+    pending: Arc<Pending>,
+    traffic: Arc<Traffic>,
+    rubbish: u32,
+}
+
+impl Reader {
+    /// Until the end of the output, or until the server proves that it speaks no MCP. Gives the reason.
+    async fn run(mut self) -> &'static str {
+        loop {
+            match self.input.next().await {
+                Read::Line(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+                Read::Line(line) => match message::parse(line.clone()) {
+                    Ok(message) => self.hear(message),
+                    Err(Malformed::Batch) => self.hear_batch(&line),
+                    Err(malformed) => {
+                        if !self.skip(&malformed) {
+                            return "it floods its output with what is no MCP message";
+                        }
+                    }
+                },
+                Read::TooLong { head, tail } => {
+                    let mine = id_within(&head, &self.pending).or_else(|| id_within(&tail, &self.pending));
+                    let Some(id) = mine else { return "it sent a message longer than the limit" };
+                    self.pending
+                        .resolve(id, Heard::Nonsense(String::from("its answer is longer than the limit")));
+                }
+                Read::End => return CLOSED_OUTPUT,
+            }
+        }
+    }
+
+    fn hear(&mut self, message: Message) {
+        self.rubbish = 0;
+        match message {
+            Message::Response(response) => {
+                let id = response.id().and_then(taskgate_wire::RequestId::as_u64);
+                let was_awaited = id.is_some_and(|id| self.pending.resolve(id, Heard::response(&response)));
+                if !was_awaited {
+                    // Late, or to nothing we asked.
+                    tracing::debug!(server = self.server, "an answer that nobody waits for");
+                    if let Some(id) = id {
+                        self.traffic.answered_late(id);
+                    }
+                }
+            }
+            Message::Notification(notification) => self.traffic.notified(&Origin::Pipe, &notification),
+            Message::Request(request) => {
+                let lines = self.lines.clone();
+                self.traffic.asked(&Origin::Pipe, &request, move |reply| {
+                    // The process may be gone, and the question with it.
+                    let _ = lines.send(None, reply);
+                });
+            }
+        }
+    }
+
+    /// Only 2025-03-26 has batches (D-005); they are taken from whoever sends one.
+    fn hear_batch(&mut self, line: &bytes::Bytes) {
+        for message in message::parse_batch(line).unwrap_or_default().into_iter().flatten() {
+            self.hear(message);
+        }
+    }
+
+    /// `false` once it is too much.
+    fn skip(&mut self, malformed: &Malformed) -> bool {
+        self.rubbish += 1;
+        if self.rubbish <= RUBBISH_LOGGED {
+            tracing::warn!(server = self.server, %malformed, "a line of a server's output is no MCP message");
+        }
+        self.rubbish < RUBBISH_MAX
+    }
+}
+
+/// The id of a request that waits, as it stands in a part of a message that was too long to keep.
+fn id_within(part: &[u8], pending: &Pending) -> Option<u64> {
+    let text = String::from_utf8_lossy(part);
+    text.match_indices("\"id\":").find_map(|(at, key)| {
+        let rest = text.get(at + key.len()..)?.trim_start();
+        let digits = rest.split(|char: char| !char.is_ascii_digit()).next()?;
+        digits.parse().ok().filter(|id| pending.awaits(*id))
+    })
+}

@@ -1,0 +1,549 @@
+//! Where a server's own messages go: to the call they belong to, to the task's watcher, or to whoever listens.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use taskgate_core::task::Question;
+use taskgate_engine::back::{BackEvent, Reply};
+use taskgate_wire::json;
+use taskgate_wire::message::{self, Notification, Request};
+use taskgate_wire::meta::{self, META, RELATED_TASK, SUBSCRIPTION_ID};
+use taskgate_wire::offers::Offers;
+use taskgate_wire::rpc_error::code;
+use taskgate_wire::splice::{Edit, splice};
+use taskgate_wire::{Era, RequestId, RpcError, answer, dialect, question};
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::{Duration, Instant};
+
+use crate::asker::Asker;
+use crate::notice::Notice;
+
+/// Announcements that a slow listener may be behind by.
+const NOTICES: usize = 256;
+/// Questions kept for a task that nobody watches yet, and tasks that have some.
+const PARKED_MAX: usize = 64;
+/// Abandoned calls that are remembered because they may still ask something.
+const GHOSTS_MAX: usize = 1_024;
+/// Progress and log messages of one call: so many at once, and so many a second.
+const BURST: f64 = 200.0;
+const PER_SEC: f64 = 50.0;
+
+/// Where a message came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// A pipe, or a stream that hangs on no request.
+    Pipe,
+    /// The response stream of this request of ours.
+    Stream(u64),
+}
+
+/// What sort of exchange a request of ours is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sort {
+    /// A `tools/call` in its plain or directed form.
+    Call,
+    /// A `tools/call` with `params.task`.
+    Augmented,
+    /// Anything else.
+    Other,
+}
+
+type Events = mpsc::UnboundedSender<BackEvent>;
+/// Sends the response to a server's request.
+type Respond = Box<dyn FnOnce(Bytes) + Send>;
+
+/// The switchboard of one session.
+pub(crate) struct Traffic {
+    server: String,
+    era: Mutex<Era>,
+    offers: Offers,
+    ids: AtomicU64,
+    asks: AtomicU64,
+    tools_changed: AtomicBool,
+    notices: broadcast::Sender<Notice>,
+    asker: Mutex<Option<Arc<dyn Asker>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    exchanges: HashMap<u64, Exchange>,
+    /// Given up by us, not yet by the server.
+    ghosts: HashSet<u64>,
+    watchers: HashMap<String, Exchange>,
+    /// Progress tokens that a task keeps after its creation.
+    tokens: HashMap<u64, String>,
+    parked: HashMap<String, Vec<Parked>>,
+    open: HashMap<RequestId, Open>,
+}
+
+struct Exchange {
+    serial: u64,
+    sort: Sort,
+    events: Events,
+    flow: Flow,
+}
+
+struct Parked {
+    id: RequestId,
+    question: Question,
+    respond: Respond,
+}
+
+/// A request of the server's that waits.
+struct Open {
+    ask: u64,
+    events: Events,
+}
+
+impl std::fmt::Debug for Traffic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traffic").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Traffic {
+    pub(crate) fn new(server: &str, offers: Offers) -> Arc<Traffic> {
+        Arc::new(Traffic {
+            server: server.to_owned(),
+            era: Mutex::new(Era::Legacy),
+            offers,
+            ids: AtomicU64::new(1),
+            asks: AtomicU64::new(1),
+            tools_changed: AtomicBool::new(false),
+            notices: broadcast::channel(NOTICES).0,
+            asker: Mutex::new(None),
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    pub(crate) fn speak(&self, era: Era) {
+        *self.era.lock() = era;
+    }
+
+    /// A fresh id for a request of ours; it is its progress token too.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_asker(&self, asker: Arc<dyn Asker>) {
+        *self.asker.lock() = Some(asker);
+    }
+
+    pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    /// Whether the list of tools was announced to have changed since the last time this was asked.
+    pub(crate) fn take_tools_changed(&self) -> bool {
+        self.tools_changed.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn are_tools_changed(&self) -> bool {
+        self.tools_changed.load(Ordering::Relaxed)
+    }
+
+    /// Opens an exchange: what the server says about request `id` goes to `events`.
+    pub(crate) fn open(self: &Arc<Self>, id: u64, sort: Sort, events: Events) -> Ticket {
+        let exchange = Exchange { serial: id, sort, events, flow: Flow::new() };
+        self.state.lock().exchanges.insert(id, exchange);
+        Ticket { traffic: self.clone(), id, is_answered: false, may_haunt: false }
+    }
+
+    /// Sends what the server says about its task `task_id` to `events`, and what was kept of it until now.
+    pub(crate) fn watch(self: &Arc<Self>, serial: u64, task_id: &str, events: Events) -> Watch {
+        let parked = {
+            let mut state = self.state.lock();
+            let exchange = Exchange { serial, sort: Sort::Other, events: events.clone(), flow: Flow::new() };
+            state.watchers.insert(task_id.to_owned(), exchange);
+            state.parked.remove(task_id).unwrap_or_default()
+        };
+        for Parked { id, question, respond } in parked {
+            self.put(&id, question, &events, Some(task_id.to_owned()), respond);
+        }
+        Watch { traffic: self.clone(), serial, task_id: task_id.to_owned() }
+    }
+
+    /// The call with this token became a task, whose progress carries the same token.
+    pub(crate) fn became_task(&self, id: u64, task_id: &str) {
+        let mut state = self.state.lock();
+        if state.tokens.len() < GHOSTS_MAX {
+            state.tokens.insert(id, task_id.to_owned());
+        }
+    }
+
+    /// The task is over: nothing of it needs to be kept.
+    pub(crate) fn forget_task(&self, task_id: &str) {
+        let mut state = self.state.lock();
+        state.tokens.retain(|_, task| task != task_id);
+        state.parked.remove(task_id);
+    }
+
+    /// An abandoned call was answered after all.
+    pub(crate) fn answered_late(&self, id: u64) {
+        self.state.lock().ghosts.remove(&id);
+    }
+
+    /// The session starts anew: what was open is void.
+    pub(crate) fn reset(&self) {
+        let mut state = self.state.lock();
+        state.ghosts.clear();
+        state.parked.clear();
+    }
+
+    /// Hears a notification.
+    pub(crate) fn notified(&self, origin: &Origin, notification: &Notification) {
+        let params = || notification.params_bytes().unwrap_or_else(|| Bytes::from_static(b"{}"));
+        match notification.method() {
+            "notifications/progress" => {
+                let token = notification.param("progressToken").and_then(|token| token.parse().ok());
+                let params = without(params(), &[&["progressToken"]]);
+                self.deliver(origin, token, notification.params(), || BackEvent::Progress(params));
+            }
+            "notifications/message" => {
+                let params = without(params(), &[]);
+                let mut params = Some(params);
+                self.deliver(origin, None, notification.params(), || {
+                    BackEvent::Log(params.take().unwrap_or_default())
+                });
+                if let Some(params) = params {
+                    let _ = self.notices.send(Notice::Log(params));
+                }
+            }
+            "notifications/cancelled" => self.unask(notification.param("requestId")),
+            method if dialect::b::is_task_notification(method) => {
+                if let Some(task_id) = notification.param("taskId").and_then(json::string) {
+                    self.nudge(&task_id);
+                }
+            }
+            "notifications/tools/list_changed" => {
+                self.tools_changed.store(true, Ordering::Relaxed);
+                let _ = self.notices.send(Notice::ToolsChanged);
+            }
+            "notifications/prompts/list_changed" => {
+                let _ = self.notices.send(Notice::PromptsChanged);
+            }
+            "notifications/resources/list_changed" => {
+                let _ = self.notices.send(Notice::ResourcesChanged);
+            }
+            "notifications/resources/updated" => {
+                let _ = self.notices.send(Notice::ResourceUpdated(without(params(), &[])));
+            }
+            "notifications/elicitation/complete" => {
+                let _ = self.notices.send(Notice::ElicitationComplete(params()));
+            }
+            _ => tracing::debug!(server = self.server, "a notification that nobody waits for"),
+        }
+    }
+
+    /// Hears a request, which `respond` answers.
+    pub(crate) fn asked(
+        self: &Arc<Self>,
+        origin: &Origin,
+        request: &Request,
+        respond: impl FnOnce(Bytes) + Send + 'static,
+    ) {
+        let id = request.id();
+        if *self.era.lock() == Era::Modern {
+            // B-015: there is nothing a client could send back.
+            tracing::warn!(server = self.server, "a modern server sent a request, which it must not");
+            return;
+        }
+        if request.method() == "ping" {
+            return respond(message::success(id, "{}"));
+        }
+        let question = match question::read(request.method(), request.params(), None) {
+            Ok(question) => question,
+            Err(error) => return respond(message::error(Some(id), &error)),
+        };
+        if !self.offers.can_ask(question.kind) {
+            return respond(message::error(Some(id), &self.not_offered(&question)));
+        }
+        let related = request.params().and_then(meta::related_task);
+        let respond: Respond = Box::new(respond);
+        match self.whose(origin, related.as_deref()) {
+            Whose::Call(events) => self.put(id, question, &events, related, respond),
+            Whose::Unwatched => self.park(related.unwrap_or_default(), id.clone(), question, respond),
+            Whose::Nobody => self.ask_asker(id.clone(), question, respond),
+            Whose::Unclear => {
+                // Design 5: such requests name no caller, and a wrong guess would show one caller's question to
+                // another call.
+                let error =
+                    RpcError::internal("Several calls are running, and the request names none of them");
+                respond(message::error(Some(id), &error));
+            }
+        }
+    }
+
+    /// a mode that was not declared is `-32602`, anything else `-32601`.
+    fn not_offered(&self, question: &Question) -> RpcError {
+        let method = question.kind.method();
+        if method == "elicitation/create" && self.offers.elicitation.is_some() {
+            RpcError::invalid_params("This elicitation mode was not declared")
+        } else {
+            RpcError::method_not_found(method)
+        }
+    }
+
+    fn whose(&self, origin: &Origin, related: Option<&str>) -> Whose {
+        let state = self.state.lock();
+        if let Some(task_id) = related {
+            return match state.watchers.get(task_id) {
+                Some(watcher) => Whose::Call(watcher.events.clone()),
+                None => Whose::Unwatched,
+            };
+        }
+        if let Origin::Stream(id) = origin
+            && let Some(exchange) = state.exchanges.get(id)
+        {
+            return Whose::Call(exchange.events.clone());
+        }
+        let of = |sort: Sort| state.exchanges.values().filter(move |exchange| exchange.sort == sort);
+        let ghosts = state.ghosts.len();
+        for sort in [Sort::Call, Sort::Augmented, Sort::Other] {
+            match (of(sort).count() + if sort == Sort::Call { ghosts } else { 0 }, of(sort).next()) {
+                (0, _) => {}
+                (1, Some(only)) => return Whose::Call(only.events.clone()),
+                // Several listings or reads at once: none of them is likely to ask.
+                (_, _) if sort == Sort::Other => {}
+                (_, _) => return Whose::Unclear,
+            }
+        }
+        Whose::Nobody
+    }
+
+    /// Puts a question to an exchange, and sends what it replies.
+    fn put(
+        self: &Arc<Self>,
+        id: &RequestId,
+        question: Question,
+        events: &Events,
+        task_id: Option<String>,
+        respond: Respond,
+    ) {
+        let ask = self.asks.fetch_add(1, Ordering::Relaxed);
+        let (reply, replied) = oneshot::channel();
+        self.state.lock().open.insert(id.clone(), Open { ask, events: events.clone() });
+        if events.send(BackEvent::Asked { ask, question, reply }).is_err() {
+            self.state.lock().open.remove(id);
+            let error = RpcError::internal("Nobody waits for this call any more");
+            return respond(message::error(Some(id), &error));
+        }
+        let (traffic, id) = (self.clone(), id.clone());
+        tokio::spawn(async move {
+            let reply = replied.await;
+            // Withdrawn meanwhile: the server waits for nothing.
+            if !traffic.close(&id, ask) {
+                return;
+            }
+            // Dropped without a reply: we are going down, or watch the task anew. The question stays open at the
+            // server, which may ask again (G-011).
+            if let Ok(reply) = reply {
+                respond(response(&id, reply, task_id.as_deref()));
+            }
+        });
+    }
+
+    fn park(&self, task_id: String, id: RequestId, question: Question, respond: Respond) {
+        let refused = {
+            let mut state = self.state.lock();
+            if state.parked.len() >= PARKED_MAX && !state.parked.contains_key(&task_id) {
+                Some((id, respond))
+            } else {
+                let parked = state.parked.entry(task_id).or_default();
+                if parked.len() < PARKED_MAX {
+                    parked.push(Parked { id, question, respond });
+                    None
+                } else {
+                    Some((id, respond))
+                }
+            }
+        };
+        if let Some((id, respond)) = refused {
+            let error = RpcError::internal("Too many requests for tasks that nobody watches");
+            respond(message::error(Some(&id), &error));
+        }
+    }
+
+    fn ask_asker(&self, id: RequestId, question: Question, respond: Respond) {
+        let Some(asker) = self.asker.lock().clone() else {
+            let error = RpcError::method_not_found(question.kind.method());
+            return respond(message::error(Some(&id), &error));
+        };
+        tokio::spawn(async move {
+            let reply = asker.ask(question).await;
+            respond(response(&id, reply, None));
+        });
+    }
+
+    /// `true` if the request was open until now.
+    fn close(&self, id: &RequestId, ask: u64) -> bool {
+        let mut state = self.state.lock();
+        let is_open = state.open.get(id).is_some_and(|open| open.ask == ask);
+        if is_open {
+            state.open.remove(id);
+        }
+        is_open
+    }
+
+    fn unask(&self, id: Option<&str>) {
+        let Some(id) = id.and_then(RequestId::from_text) else { return };
+        let mut state = self.state.lock();
+        if let Some(open) = state.open.remove(&id) {
+            let _ = open.events.send(BackEvent::Unasked { ask: open.ask });
+        }
+        for parked in state.parked.values_mut() {
+            parked.retain(|parked| parked.id != id);
+        }
+    }
+
+    fn nudge(&self, task_id: &str) {
+        if let Some(watcher) = self.state.lock().watchers.get(task_id) {
+            let _ = watcher.events.send(BackEvent::Nudge);
+        }
+    }
+
+    /// Gives the event to the exchange that it belongs to, within what that exchange takes. `event` is not called if
+    /// it belongs to none.
+    fn deliver(
+        &self,
+        origin: &Origin,
+        token: Option<u64>,
+        params: Option<&str>,
+        event: impl FnOnce() -> BackEvent,
+    ) {
+        let mut state = self.state.lock();
+        let State { exchanges, watchers, tokens, .. } = &mut *state;
+        let by_token = token.and_then(|token| exchanges.get_mut(&token));
+        let exchange = match by_token {
+            Some(exchange) => Some(exchange),
+            None => {
+                let task = token.and_then(|token| tokens.get(&token).cloned());
+                match task.or_else(|| params.and_then(meta::related_task)) {
+                    Some(task_id) => watchers.get_mut(&task_id),
+                    None => match origin {
+                        Origin::Stream(id) => exchanges.get_mut(id),
+                        Origin::Pipe => None,
+                    },
+                }
+            }
+        };
+        if let Some(exchange) = exchange {
+            let event = event();
+            if exchange.flow.take() {
+                let _ = exchange.events.send(event);
+            }
+        }
+    }
+}
+
+enum Whose {
+    Call(Events),
+    /// It names a task that nobody watches yet.
+    Unwatched,
+    Nobody,
+    Unclear,
+}
+
+/// The response to a server's request; with related-task metadata where the request had it.
+fn response(id: &RequestId, reply: Reply, task_id: Option<&str>) -> Bytes {
+    match reply {
+        Reply::Result(result) => {
+            let result = answer::for_a(std::str::from_utf8(&result).unwrap_or("{}"), task_id);
+            message::success(id, std::str::from_utf8(&result).unwrap_or("{}"))
+        }
+        Reply::Error { code, message } => {
+            let code = if code == 0 { code::INTERNAL_ERROR } else { code };
+            message::error(Some(id), &RpcError::new(code, message))
+        }
+    }
+}
+
+/// Params without these members, and without what is between the server and us: its task's id and the id of our
+/// subscription.
+fn without(params: Bytes, paths: &[&[&str]]) -> Bytes {
+    let mut edits: Vec<Edit<'_>> = paths.iter().map(|path| Edit::remove(path)).collect();
+    edits.push(Edit::remove(&[META, RELATED_TASK]));
+    edits.push(Edit::remove(&[META, SUBSCRIPTION_ID]));
+    std::str::from_utf8(&params).ok().and_then(|text| splice(text, &edits).ok()).unwrap_or(params)
+}
+
+/// Bounds what one exchange is told.
+#[derive(Debug)]
+struct Flow {
+    left: f64,
+    at: Instant,
+}
+
+impl Flow {
+    fn new() -> Flow {
+        Flow { left: BURST, at: Instant::now() }
+    }
+
+    fn take(&mut self) -> bool {
+        let now = Instant::now();
+        let gained = now.saturating_duration_since(self.at).max(Duration::ZERO).as_secs_f64() * PER_SEC;
+        self.left = (self.left + gained).min(BURST);
+        self.at = now;
+        if self.left < 1.0 {
+            return false;
+        }
+        self.left -= 1.0;
+        true
+    }
+}
+
+/// An open exchange; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    traffic: Arc<Traffic>,
+    id: u64,
+    is_answered: bool,
+    may_haunt: bool,
+}
+
+impl Ticket {
+    /// On a pipe, a call that is dropped before its answer goes on at the server.
+    pub(crate) fn haunts(&mut self) {
+        self.may_haunt = true;
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.traffic.state.lock();
+        let closed = state.exchanges.remove(&self.id);
+        let is_call = closed.is_some_and(|exchange| exchange.sort == Sort::Call);
+        if is_call && self.may_haunt && !self.is_answered && state.ghosts.len() < GHOSTS_MAX {
+            state.ghosts.insert(self.id);
+        }
+    }
+}
+
+/// Watches one task of the server's; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    traffic: Arc<Traffic>,
+    serial: u64,
+    task_id: String,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = self.traffic.state.lock();
+        if state.watchers.get(&self.task_id).is_some_and(|watcher| watcher.serial == self.serial) {
+            state.watchers.remove(&self.task_id);
+        }
+    }
+}
