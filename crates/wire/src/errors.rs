@@ -1,4 +1,5 @@
-//! What becomes of a back's error on its way to a client (E-001 to E-014), and which HTTP status goes with it.
+//! What becomes of a back's error on its way to a client (E-001 to E-014), and which HTTP status goes with
+//! it.
 
 use std::borrow::Cow;
 
@@ -13,9 +14,9 @@ const RESERVED: core::ops::RangeInclusive<i64> = -32099..=-32020;
 
 /// A back's error for a modern client.
 ///
-/// - `-32020` to `-32099` become `-32603` and stand in `data.upstreamCode`: what the back says there is about our
-///   own request or has a meaning of its own (E-006 to E-008, E-011). So does `-32042`, with its URLs (E-009,
-///   G-022). Whoever wants to pass a `-32021` on looks at [`required_capabilities`] first (E-007).
+/// - `-32020` to `-32099` become `-32603` and stand in `data.upstreamCode`: what the back says there is about
+///   our own request or has a meaning of its own (E-006 to E-008, E-011). So does `-32042`, with its URLs
+///   (E-009, G-022). Whoever wants to pass a `-32021` on looks at [`required_capabilities`] first (E-007).
 /// - `-32002` becomes `-32602` (E-010).
 /// - Everything else is passed byte for byte (E-001, E-002, E-005, E-012).
 #[must_use]

@@ -116,7 +116,8 @@ pub enum OfferTasks {
     },
 }
 
-/// The capabilities that a front sees: the back's own, with whatever it says of tasks replaced by ours (X-001).
+/// The capabilities that a front sees: the back's own, with whatever it says of tasks replaced by ours
+/// (X-001).
 ///
 /// # Errors
 /// [`Malformed`] if the back's capabilities are no object.
@@ -138,7 +139,8 @@ pub fn capabilities(back: &BackSelf, front: Version, tasks: OfferTasks) -> Resul
     splice(&back.capabilities, &edits)
 }
 
-/// `InitializeResult` for a legacy front (A-007, A-016). `own_info` stands in for a back that does not name itself.
+/// `InitializeResult` for a legacy front (A-007, A-016). `own_info` stands in for a back that does not name
+/// itself.
 ///
 /// # Errors
 /// [`Malformed`] if the back's capabilities are no object.
@@ -159,8 +161,8 @@ pub fn initialize_result(
     Ok(Bytes::from(out))
 }
 
-/// `DiscoverResult` for a modern front (B-018, B-056, B-120). All versions are listed, the legacy ones as well
-/// (Q-013).
+/// `DiscoverResult` for a modern front (B-018, B-056, B-120). All versions are listed, the legacy ones as
+/// well (Q-013).
 ///
 /// # Errors
 /// [`Malformed`] if the back's capabilities are no object.
@@ -172,7 +174,8 @@ pub fn discover_result(
 ) -> Result<Bytes, Malformed> {
     let capabilities = capabilities(back, Version::MODERN, tasks)?;
     let mut out = format!(
-        "{{\"resultType\":\"complete\",\"supportedVersions\":{},\"capabilities\":{},\"ttlMs\":{},\"cacheScope\":{},\"{META}\":{{\"{SERVER_INFO}\":{}}}",
+        "{{\"resultType\":\"complete\",\"supportedVersions\":{},\"capabilities\":{},\"ttlMs\":{},\
+         \"cacheScope\":{},\"{META}\":{{\"{SERVER_INFO}\":{}}}",
         supported(),
         crate::result::text(&capabilities).unwrap_or("{}"),
         cache.ttl.0,

@@ -139,8 +139,8 @@ pub fn check<'h>(
     }
 }
 
-/// The headers that mirror the body of a request to a back (B-032, B-039 to B-042, A-136). A legacy back hears
-/// its version only, and before 2025-06-18 not even that.
+/// The headers that mirror the body of a request to a back (B-032, B-039 to B-042, A-136). A legacy back
+/// hears its version only, and before 2025-06-18 not even that.
 #[must_use]
 pub fn for_request(version: Version, method: &str, params: Option<&str>) -> Vec<(&'static str, String)> {
     let mut headers = Vec::new();
@@ -160,8 +160,8 @@ pub fn for_request(version: Version, method: &str, params: Option<&str>) -> Vec<
 
 /// The headers that mirror arguments of a tool whose schema marks them with `x-mcp-header` (B-045).
 ///
-/// Strings, whole numbers and booleans are mirrored; an argument that is absent or null has no header. Names that
-/// cannot stand in a header are passed over.
+/// Strings, whole numbers and booleans are mirrored; an argument that is absent or null has no header. Names
+/// that cannot stand in a header are passed over.
 #[must_use]
 pub fn for_arguments(input_schema: &str, arguments: Option<&str>) -> Vec<(String, String)> {
     let mut headers = Vec::new();

@@ -8,8 +8,9 @@ use crate::json;
 
 /// The id of a JSON-RPC request: the raw text of a JSON string or number, echoed byte for byte.
 ///
-/// Two ids are equal if their texts are. Numbers that a float would spoil (2^53 + 1, `1.5`) stay what they are,
-/// though A-002 and B-002 ask for strings and integers: an id is the sender's, and nobody but the sender reads it.
+/// Two ids are equal if their texts are. Numbers that a float would spoil (2^53 + 1, `1.5`) stay what they
+/// are, though A-002 and B-002 ask for strings and integers: an id is the sender's, and nobody but the sender
+/// reads it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(Arc<str>);
 

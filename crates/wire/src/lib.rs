@@ -1,7 +1,8 @@
 //! What goes over the line.
 //!
-//! Bytes pass untouched: envelopes are looked at through borrowed slices and edited by splicing. We are strict in
-//! what we write and lenient in what we read; every leniency names the peer that needs it. Nothing here does IO.
+//! Bytes pass untouched: envelopes are looked at through borrowed slices and edited by splicing. We are
+//! strict in what we write and lenient in what we read; every leniency names the peer that needs it. Nothing
+//! here does IO.
 //!
 //! Text:
 //! - [`json`]: shallow views of JSON text, canonical form, duplicates

@@ -78,8 +78,8 @@ impl Offers {
     }
 
     /// The capabilities object that we declare to a back of `version`: nothing that the client lacks, nothing
-    /// that the version lacks, no legacy `tasks`, no `roots.listChanged`. A modern back hears of
-    /// the tasks extension.
+    /// that the version lacks, no legacy `tasks`, no `roots.listChanged`. A modern back hears
+    /// of the tasks extension.
     #[must_use]
     pub fn capabilities_json(&self, version: Version) -> String {
         self.write(version, version.has_tasks_b())

@@ -1,4 +1,5 @@
-//! Which way of speaking a front message belongs to, from its envelope and never from its method (D-001 to D-013).
+//! Which way of speaking a front message belongs to, from its envelope and never from its method (D-001 to
+//! D-013).
 
 use crate::header;
 use crate::message::{Malformed, Message};

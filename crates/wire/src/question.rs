@@ -16,8 +16,8 @@ use crate::version::Version;
 /// Reads a request by a back: its kind, and its params without `task` and related-task metadata.
 ///
 /// # Errors
-/// What the back is to be told if it asked over JSON-RPC: `-32601` for a method that is no question, `-32602` for
-/// an elicitation mode that nobody knows.
+/// What the back is to be told if it asked over JSON-RPC: `-32601` for a method that is no question, `-32602`
+/// for an elicitation mode that nobody knows.
 pub fn read(method: &str, params: Option<&str>, back_key: Option<String>) -> Result<Question, RpcError> {
     let params = params.filter(|params| !json::is_null(params)).unwrap_or("{}");
     let kind = kind(method, params)?;

@@ -20,8 +20,8 @@ pub enum ResultKind {
     Unknown,
 }
 
-/// What kind of result a back sent, given its era. A legacy result has no `resultType` that counts, and an absent
-/// one of a modern back means complete (B-012).
+/// What kind of result a back sent, given its era. A legacy result has no `resultType` that counts, and an
+/// absent one of a modern back means complete (B-012).
 #[must_use]
 pub fn kind(result: &str, is_modern: bool) -> ResultKind {
     let Ok(object) = Object::parse(result) else { return ResultKind::Unknown };
@@ -37,8 +37,8 @@ pub fn kind(result: &str, is_modern: bool) -> ResultKind {
     }
 }
 
-/// The form in which a result is kept: without `resultType`, related-task metadata, and a `_meta` that is then
-/// empty. Everything else keeps its bytes.
+/// The form in which a result is kept: without `resultType`, related-task metadata, and a `_meta` that is
+/// then empty. Everything else keeps its bytes.
 #[must_use]
 pub fn canonical(result: &Bytes) -> Bytes {
     let Some(text) = text(result) else { return result.clone() };
@@ -84,8 +84,8 @@ pub fn for_modern_from(result: &Bytes, server_info: &str) -> Bytes {
     edited(result, text, &[Edit::set(&["resultType"], "\"complete\""), Edit::set(&info, server_info)])
 }
 
-/// A tool result for a legacy client of `version`: without `resultType` and a modern server's `_meta`, and without
-/// what the version does not know (G-005, X-055). Content is turned into text rather than lost.
+/// A tool result for a legacy client of `version`: without `resultType` and a modern server's `_meta`, and
+/// without what the version does not know (G-005, X-055). Content is turned into text rather than lost.
 #[must_use]
 pub fn for_legacy(result: &Bytes, version: Version) -> Bytes {
     let Some(text) = text(result) else { return result.clone() };

@@ -71,8 +71,8 @@ impl RpcError {
         out
     }
 
-    /// Reads an error object that a peer sent. What makes no sense is replaced: no usable code is `-32603`, no
-    /// message an empty one.
+    /// Reads an error object that a peer sent. What makes no sense is replaced: no usable code is `-32603`,
+    /// no message an empty one.
     #[must_use]
     pub fn read(error: &str) -> RpcError {
         let Ok(object) = Object::parse(error) else {
@@ -92,7 +92,8 @@ impl RpcError {
         strings(listed.unwrap_or("[]"))
     }
 
-    /// `-32602` for a task that is unknown, expired or someone else's: one text for all (A-051, A-096, B-081, G-015).
+    /// `-32602` for a task that is unknown, expired or someone else's: one text for all (A-051, A-096, B-081,
+    /// G-015).
     #[must_use]
     pub fn unknown_task() -> RpcError {
         RpcError::new(code::INVALID_PARAMS, "Unknown task")
@@ -184,7 +185,8 @@ impl RpcError {
         ))
     }
 
-    /// `-32021`: the request needs what its client did not declare; `required` is a capabilities object (B-014).
+    /// `-32021`: the request needs what its client did not declare; `required` is a capabilities object
+    /// (B-014).
     #[must_use]
     pub fn missing_capability(message: impl Into<String>, required: &str) -> RpcError {
         RpcError::new(code::MISSING_CLIENT_CAPABILITY, message)

@@ -10,8 +10,8 @@ use crate::message::Malformed;
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Edit<'a> {
-    /// Puts `value`, which must be JSON, at `path`. Missing parents are made; a parent that is no object becomes
-    /// one.
+    /// Puts `value`, which must be JSON, at `path`. Missing parents are made; a parent that is no object
+    /// becomes one.
     Set {
         /// Member names from the outside in.
         path: &'a [&'a str],
@@ -46,8 +46,8 @@ impl<'a> Edit<'a> {
 
 /// Applies `edits`, in order, to the object that `text` is.
 ///
-/// An edited name that is there more than once is there once afterwards, in the place of the last. Members that
-/// no edit names keep their bytes, white space, escapes and number literals; new ones go to the end.
+/// An edited name that is there more than once is there once afterwards, in the place of the last. Members
+/// that no edit names keep their bytes, white space, escapes and number literals; new ones go to the end.
 ///
 /// # Errors
 /// [`Malformed`] if `text` is no JSON object, or a path is empty.

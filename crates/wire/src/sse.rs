@@ -28,8 +28,8 @@ pub struct TooLarge {
 
 /// Reads a stream. Any way of cutting the stream into chunks gives the same events.
 ///
-/// Lines may end in LF, CR or CRLF; a byte order mark at the start and comments are skipped; an event that the end
-/// of the stream cuts off is never seen.
+/// Lines may end in LF, CR or CRLF; a byte order mark at the start and comments are skipped; an event that
+/// the end of the stream cuts off is never seen.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     limit: usize,

@@ -10,8 +10,9 @@ pub struct SafeText(String);
 pub const STATUS_CHARS_MAX: usize = 200;
 
 impl SafeText {
-    /// Cleans `text`: terminal escapes, control characters, bidirectional and invisible marks go, runs of white
-    /// space become one space, and at most `chars_max` characters stay, the last of them `…` if more were there.
+    /// Cleans `text`: terminal escapes, control characters, bidirectional and invisible marks go, runs of
+    /// white space become one space, and at most `chars_max` characters stay, the last of them `…` if more
+    /// were there.
     #[must_use]
     pub fn new(text: &str, chars_max: usize) -> SafeText {
         let mut clean = String::new();

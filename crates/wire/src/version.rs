@@ -65,8 +65,8 @@ impl Version {
         self.era() == Era::Modern
     }
 
-    /// The answer to `initialize`: the requested version if it has a handshake and we speak it, else the newest
-    /// that has one (D-002, A-008). Never the stateless one, whatever was asked.
+    /// The answer to `initialize`: the requested version if it has a handshake and we speak it, else the
+    /// newest that has one (D-002, A-008). Never the stateless one, whatever was asked.
     #[must_use]
     pub fn negotiate(requested: &str) -> Version {
         match Version::parse(requested) {
@@ -123,7 +123,8 @@ impl Version {
         !self.is_modern()
     }
 
-    /// Whether tool results have `structuredContent`, tools `outputSchema` and content `resource_link` (G-005).
+    /// Whether tool results have `structuredContent`, tools `outputSchema` and content `resource_link`
+    /// (G-005).
     #[must_use]
     pub fn has_structured_output(self) -> bool {
         self >= Version::V2025_06_18

@@ -34,7 +34,8 @@ pub fn status(task: &Task) -> Status {
     }
 }
 
-/// `CreateTaskResult`: the task, nested, and always *working*, even if it is over by now.
+/// `CreateTaskResult`: the task, nested, and always *working*, even if it is over by now (A-034, A-036,
+///
 #[must_use]
 pub fn create_result(view: &View<'_>) -> Bytes {
     let mut out = String::from("{\"task\":{");
@@ -205,8 +206,8 @@ pub fn read_create(result: &str) -> Result<Option<BackTask>, UpstreamFault> {
     read_fields(&early, NAMES.ttl, NAMES.poll).map(Some)
 }
 
-/// Reads a back's task: the result of `tasks/get` or `tasks/cancel`, an entry of `tasks/list`, or the params of
-/// `notifications/tasks/status`.
+/// Reads a back's task: the result of `tasks/get` or `tasks/cancel`, an entry of `tasks/list`, or the params
+/// of `notifications/tasks/status`.
 ///
 /// # Errors
 /// [`UpstreamFault`]: it makes no sense (G-025).

@@ -35,8 +35,8 @@ pub fn status(task: &Task) -> Status {
     }
 }
 
-/// `CreateTaskResult`: flat, without questions, result and error (B-065, B-066). A task that already asks is shown
-/// as *working*, since its questions cannot be.
+/// `CreateTaskResult`: flat, without questions, result and error (B-065, B-066). A task that already asks is
+/// shown as *working*, since its questions cannot be.
 #[must_use]
 pub fn create_result(view: &View<'_>) -> Bytes {
     let status = match status(view.task) {
@@ -58,8 +58,8 @@ pub fn get_result(view: &View<'_>) -> Bytes {
     Bytes::from(out)
 }
 
-/// `notifications/tasks`: the whole message with the full task and the raw id of the subscription, and without
-/// `resultType` (B-107, B-132).
+/// `notifications/tasks`: the whole message with the full task and the raw id of the subscription, and
+/// without `resultType` (B-107, B-132).
 #[must_use]
 pub fn notification(view: &View<'_>, subscription_id: &str) -> Bytes {
     let mut out = String::from("{");
@@ -114,8 +114,8 @@ pub fn read_create(result: &str) -> Result<BackTask, UpstreamFault> {
 /// Reads a back's full task: the result of `tasks/get`, or the params of a task notification.
 ///
 /// # Errors
-/// [`UpstreamFault`]: an unknown `resultType`, status or question; *completed* without a result; *failed* without
-/// an error (G-025).
+/// [`UpstreamFault`]: an unknown `resultType`, status or question; *completed* without a result; *failed*
+/// without an error (G-025).
 ///
 /// # Leniency
 /// - An absent `resultType` is *complete* (B-012), and so is `task`, which early examples showed.
@@ -170,7 +170,8 @@ pub fn update_params(back_task_id: &str, answers: &[(String, Bytes)]) -> String 
 /// What a `subscriptions/listen` asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listen<'a> {
-    /// The tasks it names that could be ours, without repetition. Others are left out like unknown ones.
+    /// The tasks it names that could be ours, without repetition. Others are left out like unknown ones
+    ///
     pub tasks: Vec<TaskId>,
     /// Whether it names tasks at all, which needs the extension (B-109).
     pub names_tasks: bool,
@@ -205,8 +206,8 @@ pub fn listen_params(back_task_ids: &[&str]) -> String {
     format!("{{\"notifications\":{{\"taskIds\":{}}}}}", array(back_task_ids))
 }
 
-/// `notifications/subscriptions/acknowledged`: the whole message, listing what was accepted (B-131, X-042). `more`
-/// is the raw filter of everything else that was accepted, `{}` for nothing.
+/// `notifications/subscriptions/acknowledged`: the whole message, listing what was accepted (B-131, X-042).
+/// `more` is the raw filter of everything else that was accepted, `{}` for nothing.
 #[must_use]
 pub fn acknowledged(subscription_id: &str, tasks: Option<&[&TaskId]>, more: &str) -> Bytes {
     let ids: Option<Vec<&str>> = tasks.map(|tasks| tasks.iter().map(|id| id.expose()).collect());

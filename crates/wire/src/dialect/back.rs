@@ -66,8 +66,8 @@ pub(super) fn read_fields(
     })
 }
 
-/// Milliseconds as backs write them: fractions are rounded up, less than one is one. `None` for `null` and
-/// for what is no number.
+/// Milliseconds as backs write them: fractions are rounded up, less than one is one. `None` for
+/// `null` and for what is no number.
 fn millis(value: &str) -> Option<Millis> {
     if json::is_null(value) {
         return None;

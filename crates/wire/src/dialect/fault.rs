@@ -5,8 +5,8 @@ use taskgate_core::task::Fault;
 use crate::rpc_error::RpcError;
 use crate::text::SafeText;
 
-/// The error of a task that we ended: `-32603`, with a word for machines in `data.reason` and, where something is
-/// known of the effect, `data.outcome` (E-014, X-029, X-045, G-025, Q-031).
+/// The error of a task that we ended: `-32603`, with a word for machines in `data.reason` and, where
+/// something is known of the effect, `data.outcome` (E-014, X-029, X-045, G-025, Q-031).
 #[must_use]
 pub fn fault_error(fault: &Fault) -> RpcError {
     RpcError::internal(fault_message(fault)).with_data(match fault {

@@ -1,4 +1,5 @@
-//! Tasks on the wire, twice: the same record as dialect A and dialect B show it, and what backs of either say.
+//! Tasks on the wire, twice: the same record as dialect A and dialect B show it, and what backs of either
+//! say.
 
 pub mod a;
 pub mod b;
@@ -19,7 +20,8 @@ use taskgate_core::id::TaskId;
 /// The `taskId` of a client's request, whatever dialect it is in.
 ///
 /// # Errors
-/// `-32602`: none, or one that no task of ours can have, which is answered like an unknown one (A-051, B-081).
+/// `-32602`: none, or one that no task of ours can have, which is answered like an unknown one (A-051,
+/// B-081).
 pub fn task_id(raw: Option<&str>) -> Result<TaskId, RpcError> {
     let raw = raw.ok_or_else(|| RpcError::invalid_params("Missing params.taskId"))?;
     let text = json::string(raw).ok_or_else(|| RpcError::invalid_params("params.taskId is no string"))?;

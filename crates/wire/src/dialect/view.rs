@@ -97,8 +97,8 @@ pub(super) fn push_fields(out: &mut String, view: &View<'_>, status: Status, nam
     }
 }
 
-/// What is said beside the status: why it failed (A-045, B-079), else what the back last said of its work. Never a
-/// whole result (R6.3).
+/// What is said beside the status: why it failed (A-045, B-079), else what the back last said of its work.
+/// Never a whole result (R6.3).
 fn message(task: &Task, status: Status) -> Option<Cow<'_, str>> {
     let said = task.message.as_deref().map(Cow::Borrowed);
     match &task.state {

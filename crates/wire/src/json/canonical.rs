@@ -1,74 +1,115 @@
 //! One text for all ways of writing the same JSON, and the search for what makes a text ambiguous.
+//!
+//! Both take one pass, however deep the text is; the scanner bounds the depth, and so the recursion.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::object::{Object, elements, name_of};
-use super::{push_literal, unescape_counting};
+use super::scan::Scanner;
+use super::{SyntaxError, push_literal, unescape, unescape_counting};
 
-/// The same value in one fixed form, for digests: names sorted, white space and needless escapes gone, the last
-/// of repeated members kept, and numbers as they were written, so that none is rounded.
+/// The same value in one fixed form, for digests: names sorted, white space and needless escapes gone, the
+/// last of repeated members kept, and numbers as they were written, so that none is rounded.
 ///
 /// A text that is not JSON comes back as it is.
 #[must_use]
 pub fn canonical(text: &str) -> Vec<u8> {
-    if super::check(text).is_err() {
-        return text.as_bytes().to_vec();
-    }
     let mut out = String::with_capacity(text.len());
-    write(text.trim_matches([' ', '\n', '\r', '\t']), &mut out);
-    out.into_bytes()
+    let mut scanner = Scanner::new(text);
+    scanner.space();
+    match write(&mut scanner, text, &mut out, 0).and_then(|()| scanner.end()) {
+        Ok(()) => out.into_bytes(),
+        Err(_) => text.as_bytes().to_vec(),
+    }
 }
 
-// The check before has bounded the depth, and so the recursion.
-fn write(value: &str, out: &mut String) {
-    if let Ok(object) = Object::parse(value) {
-        let sorted: BTreeMap<_, _> = object.members().map(|member| (member.name, member.value)).collect();
-        out.push('{');
-        for (at, (name, value)) in sorted.into_iter().enumerate() {
-            if at > 0 {
-                out.push(',');
+fn write(scanner: &mut Scanner<'_>, text: &str, out: &mut String, above: u32) -> Result<(), SyntaxError> {
+    match scanner.peek() {
+        Some(b'{') => {
+            let mut sorted: BTreeMap<Cow<'_, str>, String> = BTreeMap::new();
+            scanner.members_with(above, |scanner, name, above| {
+                let start = scanner.pos;
+                let mut value = String::new();
+                write(scanner, text, &mut value, above)?;
+                sorted.insert(unescape(text.get(name).unwrap_or_default()), value);
+                Ok(start..scanner.pos)
+            })?;
+            out.push('{');
+            for (at, (name, value)) in sorted.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                push_literal(out, &name);
+                out.push(':');
+                out.push_str(&value);
             }
-            push_literal(out, &name);
-            out.push(':');
-            write(value, out);
+            out.push('}');
         }
-        out.push('}');
-    } else if let Ok(elements) = elements(value) {
-        out.push('[');
-        for (at, element) in elements.into_iter().enumerate() {
-            if at > 0 {
-                out.push(',');
+        Some(b'[') => {
+            out.push('[');
+            let mut is_first = true;
+            scanner.elements_with(above, |scanner, above| {
+                if !core::mem::take(&mut is_first) {
+                    out.push(',');
+                }
+                let start = scanner.pos;
+                write(scanner, text, out, above)?;
+                Ok(start..scanner.pos)
+            })?;
+            out.push(']');
+        }
+        Some(_) | None => {
+            let value = text.get(scanner.value(above)?).unwrap_or_default();
+            match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).map(unescape_counting) {
+                Some((words, false)) => push_literal(out, &words),
+                // Different lone surrogates must not fall together.
+                Some((_, true)) | None => out.push_str(value),
             }
-            write(element, out);
         }
-        out.push(']');
-    } else if let Some(inner) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        match unescape_counting(inner) {
-            // Different lone surrogates must not fall together.
-            (_, true) => out.push_str(value),
-            (text, false) => push_literal(out, &text),
-        }
-    } else {
-        out.push_str(value);
     }
+    Ok(())
 }
 
 /// The first name, at any depth, that one object has twice. Readers disagree about which of the two counts.
 #[must_use]
 pub fn duplicate_member(text: &str) -> Option<String> {
-    super::check(text).ok()?;
-    find_duplicate(text)
+    let mut scanner = Scanner::new(text);
+    let mut found = None;
+    scanner.space();
+    find_duplicate(&mut scanner, text, &mut found, 0).ok()?;
+    scanner.end().ok()?;
+    found
 }
 
-fn find_duplicate(value: &str) -> Option<String> {
-    if let Ok(object) = Object::parse(value) {
-        let mut names: Vec<_> = object.raw().iter().map(|member| name_of(value, member)).collect();
-        names.sort_unstable();
-        let twice = names.windows(2).find_map(|pair| match pair {
-            [one, two] if one == two => Some(one.to_string()),
-            _ => None,
-        });
-        return twice.or_else(|| object.members().find_map(|member| find_duplicate(member.value)));
+fn find_duplicate(
+    scanner: &mut Scanner<'_>,
+    text: &str,
+    found: &mut Option<String>,
+    above: u32,
+) -> Result<(), SyntaxError> {
+    match scanner.peek() {
+        Some(b'{') => {
+            let mut names = BTreeSet::new();
+            scanner.members_with(above, |scanner, name, above| {
+                let name = unescape(text.get(name).unwrap_or_default());
+                if found.is_none() && !names.insert(name.clone()) {
+                    *found = Some(name.into_owned());
+                }
+                let start = scanner.pos;
+                find_duplicate(scanner, text, found, above)?;
+                Ok(start..scanner.pos)
+            })?;
+        }
+        Some(b'[') => {
+            scanner.elements_with(above, |scanner, above| {
+                let start = scanner.pos;
+                find_duplicate(scanner, text, found, above)?;
+                Ok(start..scanner.pos)
+            })?;
+        }
+        Some(_) | None => {
+            scanner.value(above)?;
+        }
     }
-    elements(value).ok()?.into_iter().find_map(find_duplicate)
+    Ok(())
 }

@@ -1,13 +1,14 @@
 //! One pass over JSON text that checks its grammar and remembers where things lie.
 //!
-//! No recursion: a bit per open bracket says what it is, so hostile nesting meets [`DEPTH_MAX`] and not the end
-//! of the stack.
+//! No recursion: a bit per open bracket says what it is, so hostile nesting meets [`DEPTH_MAX`] and not the
+//! end of the stack.
 
 use core::ops::Range;
 
 use super::SyntaxError;
 
-/// Levels of nesting that are read. One bit of a `u128` for each; the deepest real body seen has fewer than 20.
+/// Levels of nesting that are read. One bit of a `u128` for each; the deepest real body seen has fewer than
+/// 20.
 pub(crate) const DEPTH_MAX: u32 = 128;
 
 /// Where one member of an object lies.
@@ -253,8 +254,20 @@ impl<'a> Scanner<'a> {
 
     /// The elements of an array that begins here.
     pub(crate) fn elements(&mut self, above: u32) -> Result<Vec<Range<usize>>, SyntaxError> {
+        self.elements_with(above, Scanner::value)
+    }
+
+    /// Like [`Scanner::elements`], with a look at each.
+    pub(crate) fn elements_with(
+        &mut self,
+        above: u32,
+        mut read: impl FnMut(&mut Scanner<'a>, u32) -> Result<Range<usize>, SyntaxError>,
+    ) -> Result<Vec<Range<usize>>, SyntaxError> {
         if self.peek() != Some(b'[') {
             return self.fail("an array was expected");
+        }
+        if above >= DEPTH_MAX {
+            return self.fail("nested too deeply");
         }
         self.pos += 1;
         let mut elements = Vec::new();
@@ -264,7 +277,7 @@ impl<'a> Scanner<'a> {
             return Ok(elements);
         }
         loop {
-            elements.push(self.value(above + 1)?);
+            elements.push(read(self, above + 1)?);
             self.space();
             match self.peek() {
                 Some(b',') => {

@@ -35,8 +35,8 @@ impl Cache {
     }
 }
 
-/// Gives the result of a list, `resources/read` or the like the fields that `front` has for it, and takes away
-/// those that it has not.
+/// Gives the result of a list, `resources/read` or the like the fields that `front` has for it, and takes
+/// away those that it has not.
 ///
 /// # Errors
 /// [`Malformed`] if `result` is no object.

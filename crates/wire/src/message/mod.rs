@@ -169,8 +169,9 @@ pub enum OutcomeBytes {
 }
 
 impl Response {
-    /// The id of the request it answers. An error may have none: TypeScript servers say `null` when they refuse
-    /// before reading the request, and Python ones make up the string `server-error` (peers.md row 10).
+    /// The id of the request it answers. An error may have none: TypeScript servers say `null` when they
+    /// refuse before reading the request, and Python ones make up the string `server-error` (peers.md row
+    /// 10).
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
         self.id.as_ref()
@@ -249,8 +250,8 @@ impl Message {
     }
 }
 
-/// The text of bytes that were found to be UTF-8 when they were parsed. The check is repeated because there is
-/// no safe way around it; over ASCII it runs at many gigabytes a second.
+/// The text of bytes that were found to be UTF-8 when they were parsed. The check is repeated because there
+/// is no safe way around it; over ASCII it runs at many gigabytes a second.
 fn text(raw: &Bytes) -> &str {
     core::str::from_utf8(raw).unwrap_or_default()
 }

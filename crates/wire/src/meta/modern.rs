@@ -88,7 +88,8 @@ pub struct ModernMeta<'a> {
     pub log_level: Option<&'a str>,
 }
 
-/// Puts `ours` into the `_meta` of `params`, whatever the client had there under the same keys; other keys stay.
+/// Puts `ours` into the `_meta` of `params`, whatever the client had there under the same keys; other keys
+/// stay.
 ///
 /// # Errors
 /// [`Malformed`] if `params` is no object.

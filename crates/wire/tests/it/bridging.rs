@@ -61,7 +61,9 @@ fn g_005_x_055_results_lose_only_what_a_version_lacks() {
         r#"{"resultType":"complete","content":[{"type":"hologram","n":1e400},{"type":"resource_link","name":"n","uri":"x:1","icons":[]}],"structuredContent":{"a":1},"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#,
     );
     let versions = [Version::V2025_11_25, Version::V2025_06_18, Version::V2025_03_26];
-    insta::assert_snapshot!(versions.map(|version| text(&result::for_legacy(&sent, version)).to_owned()).join("\n"));
+    insta::assert_snapshot!(
+        versions.map(|version| text(&result::for_legacy(&sent, version)).to_owned()).join("\n")
+    );
     let array = bytes(r#"{"content":[],"structuredContent":[1,"x"]}"#);
     assert_eq!(
         text(&result::for_legacy(&array, Version::V2025_11_25)),
@@ -89,12 +91,16 @@ fn x_025_a_question_is_asked_in_each_dialect() {
     let written = question::to_a(&asked, &how);
     assert_valid(Schema::A, "ElicitRequest", &written);
     assert_eq!(json::at(text(&written), &["params", "elicitationId"]), Some("\"el-1\""));
-    assert_eq!(taskgate_wire::meta::related_task(json::at(text(&written), &["params"]).unwrap()).unwrap(), task.expose());
+    assert_eq!(
+        taskgate_wire::meta::related_task(json::at(text(&written), &["params"]).unwrap()).unwrap(),
+        task.expose()
+    );
     let entry = question::to_b(&asked);
     assert_valid(Schema::X, "InputRequest", &entry);
     assert_eq!(question::read_entry(&entry, None).unwrap().params, asked.params);
 
-    let kept = question::read("elicitation/create", Some(r#"{"mode":"url","elicitationId":"u-1"}"#), None).unwrap();
+    let kept =
+        question::read("elicitation/create", Some(r#"{"mode":"url","elicitationId":"u-1"}"#), None).unwrap();
     assert_eq!(question::elicitation_id(&kept).as_deref(), Some("u-1"));
     assert!(text(&question::to_a(&kept, &how)).contains("u-1"));
     assert!(!question::to_b(&kept).contains("u-1"));
@@ -115,7 +121,11 @@ fn a_103_modes_and_methods() {
         ("roots/list", Some("[]"), Err(-32602)),
     ] {
         let read = question::read(method, params, None);
-        assert_eq!(read.map(|question| question.kind).map_err(|error| error.code), kind, "{method} {params:?}");
+        assert_eq!(
+            read.map(|question| question.kind).map_err(|error| error.code),
+            kind,
+            "{method} {params:?}"
+        );
     }
     let id = RequestId::from_u64(1);
     let roots = question::read("roots/list", None, None).unwrap();
@@ -173,9 +183,17 @@ fn x_027_answers_go_to_each_kind_of_back() {
 fn x_029_refusals_by_error() {
     let error = |code: i64, message: &str| format!(r#"{{"code":{code},"message":"{message}"}}"#);
     use answer::Refused::{Answer, NoAnswer};
-    assert_eq!(answer::from_error(QuestionKind::Form, &error(-32602, "no")), Answer(r#"{"action":"cancel"}"#));
-    assert_eq!(answer::from_error(QuestionKind::Url, &error(-1, "User declined")), Answer(r#"{"action":"decline"}"#));
-    assert!(matches!(answer::from_error(QuestionKind::Sampling, &error(-1, "no")), NoAnswer(why) if why.contains("-1")));
+    assert_eq!(
+        answer::from_error(QuestionKind::Form, &error(-32602, "no")),
+        Answer(r#"{"action":"cancel"}"#)
+    );
+    assert_eq!(
+        answer::from_error(QuestionKind::Url, &error(-1, "User declined")),
+        Answer(r#"{"action":"decline"}"#)
+    );
+    assert!(
+        matches!(answer::from_error(QuestionKind::Sampling, &error(-1, "no")), NoAnswer(why) if why.contains("-1"))
+    );
     assert!(answer::gave_up(QuestionKind::Form).is_ok());
     assert_eq!(answer::gave_up(QuestionKind::Sampling).unwrap_err().code, -1);
 }
@@ -185,7 +203,8 @@ fn b_124_b_128_questions_before_a_task_and_the_retry() {
     let asked = r#"{"resultType":"input_required","inputRequests":{"fmt":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"v1.\u0041"}"#;
     let read = mrtr::read(asked).unwrap();
     assert_eq!(read.questions[0].1.back_key.as_deref(), Some("fmt"));
-    let written = mrtr::write(read.questions.iter().map(|(_, question)| ("in-1", question)), Some("signed\""));
+    let written =
+        mrtr::write(read.questions.iter().map(|(_, question)| ("in-1", question)), Some("signed\""));
     assert_valid(Schema::B, "InputRequiredResult", &written);
     assert!(mrtr::read(r#"{"resultType":"input_required"}"#).is_err());
     assert!(mrtr::read(r#"{"requestState":"x"}"#).unwrap().questions.is_empty());
@@ -217,7 +236,8 @@ const TOOLS: &str = r#"{"tools":[
 #[test]
 fn a_025_tools_are_read() {
     let tools = listing::read_tools(TOOLS).unwrap();
-    let seen: Vec<_> = tools.iter().map(|tool| (tool.name.as_ref(), tool.support, tool.read_only_hint)).collect();
+    let seen: Vec<_> =
+        tools.iter().map(|tool| (tool.name.as_ref(), tool.support, tool.read_only_hint)).collect();
     assert_eq!(
         seen,
         [
@@ -246,19 +266,21 @@ fn x_004_x_054_tools_are_listed_for_each_version() {
         };
         let list = listing::rewrite_tools(TOOLS, &rewrite).unwrap();
         if front.is_modern() {
-            // serde_json cannot hold the vendor's number, which is the point of having it there.
-            assert_valid(Schema::B, "ListToolsResult", text(&list).replace("1e400", "1"));
+            assert_valid(Schema::B, "ListToolsResult", &list);
             assert!(!text(&list).contains("execution"));
         }
         if front.has_tasks_a() {
-            assert_valid(Schema::A, "ListToolsResult", text(&list).replace("1e400", "1"));
+            assert_valid(Schema::A, "ListToolsResult", &list);
         }
         shown.push_str(&format!("{}\n{}\n\n", front.as_str(), text(&list)));
     }
     insta::assert_snapshot!(shown);
     let other = listing::for_front(r#"{"prompts":[]}"#, Version::MODERN, Cache::NONE).unwrap();
     assert_valid(Schema::B, "ListPromptsResult", &other);
-    assert_eq!(listing::for_front(text(&other), Version::V2025_11_25, Cache::NONE).unwrap(), r#"{"prompts":[]}"#);
+    assert_eq!(
+        listing::for_front(text(&other), Version::V2025_11_25, Cache::NONE).unwrap(),
+        r#"{"prompts":[]}"#
+    );
 }
 
 #[test]
@@ -282,7 +304,11 @@ fn x_001_handshakes_show_the_back_with_our_own_tasks() {
     let own = r#"{"name":"gate","version":"0"}"#;
     let mut shown = String::new();
     for (name, back) in [("legacy back", &legacy), ("modern back", &modern)] {
-        for offer in [OfferTasks::No, OfferTasks::Yes { is_identified: false }, OfferTasks::Yes { is_identified: true }] {
+        for offer in [
+            OfferTasks::No,
+            OfferTasks::Yes { is_identified: false },
+            OfferTasks::Yes { is_identified: true },
+        ] {
             for front in [Version::V2025_11_25, Version::V2025_06_18] {
                 let result = handshake::initialize_result(back, front, offer, own).unwrap();
                 assert_valid(Schema::A, "InitializeResult", &result);
@@ -301,12 +327,17 @@ fn x_001_handshakes_show_the_back_with_our_own_tasks() {
 #[test]
 fn a_006_our_own_opening_is_valid() {
     let offers = Offers::from_capabilities(r#"{"elicitation":{},"roots":{}}"#);
-    let params = handshake::initialize_params(Version::V2025_11_25, &offers, r#"{"name":"gate","version":"0"}"#);
+    let params =
+        handshake::initialize_params(Version::V2025_11_25, &offers, r#"{"name":"gate","version":"0"}"#);
     let id = RequestId::from_u64(1);
     assert_valid(Schema::A, "InitializeRequest", message::request(&id, "initialize", Some(&params)));
     let opening = handshake::read_opening(Some(&params)).unwrap();
     assert_eq!((opening.version, &opening.offers), (Version::V2025_11_25, &offers));
     assert!(handshake::read_opening(None).is_err());
     let cancelled = handshake::cancelled_params(&id, "user");
-    assert_valid(Schema::A, "CancelledNotification", message::notification("notifications/cancelled", Some(&cancelled)));
+    assert_valid(
+        Schema::A,
+        "CancelledNotification",
+        message::notification("notifications/cancelled", Some(&cancelled)),
+    );
 }

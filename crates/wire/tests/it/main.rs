@@ -1,5 +1,7 @@
 //! Everything we write against the official schemas, everything they allow against our readers.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
 mod bridging;
 mod examples;
 mod json_text;

@@ -118,7 +118,11 @@ fn what_we_author_is_valid() {
     let id = RequestId::from_u64(1);
     assert_valid(Schema::A, "JSONRPCRequest", message::request(&id, "a\"b", Some(r#"{"x":1}"#)));
     assert_valid(Schema::A, "JSONRPCNotification", message::notification("x", None));
-    assert_valid(Schema::B, "JSONRPCResponse", message::success(&RequestId::from_name("é\n"), taskgate_wire::dialect::b::ACK));
+    assert_valid(
+        Schema::B,
+        "JSONRPCResponse",
+        message::success(&RequestId::from_name("é\n"), taskgate_wire::dialect::b::ACK),
+    );
     let task = taskgate_core::id::TaskId::parse("t1").unwrap();
     for error in [
         RpcError::unknown_task(),

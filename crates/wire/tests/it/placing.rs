@@ -134,8 +134,11 @@ fn d_010_to_d_013_messages_on_a_pipe_are_placed_one_by_one() {
 
 #[test]
 fn d_014_to_d_022_a_back_is_judged_by_the_body_whatever_the_status() {
-    let discover = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
-    let error = |code: i64| format!(r#"{{"jsonrpc":"2.0","id":"server-error","error":{{"code":{code},"message":""}}}}"#);
+    let discover =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
+    let error = |code: i64| {
+        format!(r#"{{"jsonrpc":"2.0","id":"server-error","error":{{"code":{code},"message":""}}}}"#)
+    };
     let modern = Verdict::Modern { versions: vec!["2026-07-28".into()] };
     let retry = |code| Verdict::CorrectAndRetry(RpcError::new(code, ""));
     for (status, body, expected) in [
@@ -167,10 +170,8 @@ fn d_014_to_d_022_a_back_is_judged_by_the_body_whatever_the_status() {
 }
 
 fn parsed(method: &str, params: &str) -> Request {
-    match parse(&request(method, params)).unwrap() {
-        Message::Request(request) => request,
-        other => panic!("{other:?}"),
-    }
+    let Message::Request(request) = parse(&request(method, params)).unwrap() else { panic!("{method}") };
+    request
 }
 
 #[test]
@@ -181,15 +182,45 @@ fn b_040_to_b_044_mirrored_headers_must_equal_the_body() {
         ("tools/list", "", vec![], lenient, false),
         ("tools/list", "", vec![("mcp-method", "TOOLS/LIST")], lenient, false),
         ("tools/call", r#""name":"a""#, vec![("mcp-method", "tools/call"), ("mcp-name", "a")], lenient, true),
-        ("tools/call", r#""name":"a""#, vec![("mcp-method", "tools/call"), ("mcp-name", "b")], lenient, false),
+        (
+            "tools/call",
+            r#""name":"a""#,
+            vec![("mcp-method", "tools/call"), ("mcp-name", "b")],
+            lenient,
+            false,
+        ),
         ("tools/call", r#""name":"a""#, vec![("mcp-method", "tools/call")], lenient, false),
         ("prompts/get", r#""name":"a""#, vec![("mcp-method", "prompts/get")], lenient, false),
-        ("resources/read", r#""uri":"x:y""#, vec![("mcp-method", "resources/read"), ("mcp-name", "x:y")], lenient, true),
+        (
+            "resources/read",
+            r#""uri":"x:y""#,
+            vec![("mcp-method", "resources/read"), ("mcp-name", "x:y")],
+            lenient,
+            true,
+        ),
         ("tasks/get", r#""taskId":"t""#, vec![("mcp-method", "tasks/get")], lenient, true),
         ("tasks/get", r#""taskId":"t""#, vec![("mcp-method", "tasks/get")], TaskName::Required, false),
-        ("tasks/get", r#""taskId":"t""#, vec![("mcp-method", "tasks/get"), ("mcp-name", "u")], lenient, false),
-        ("tasks/get", r#""taskId":"t ""#, vec![("mcp-method", "tasks/get"), ("mcp-name", "=?base64?dCA=?=")], lenient, true),
-        ("tasks/get", r#""taskId":"t""#, vec![("mcp-method", "tasks/get"), ("mcp-name", "=?base64?%?=")], lenient, false),
+        (
+            "tasks/get",
+            r#""taskId":"t""#,
+            vec![("mcp-method", "tasks/get"), ("mcp-name", "u")],
+            lenient,
+            false,
+        ),
+        (
+            "tasks/get",
+            r#""taskId":"t ""#,
+            vec![("mcp-method", "tasks/get"), ("mcp-name", "=?base64?dCA=?=")],
+            lenient,
+            true,
+        ),
+        (
+            "tasks/get",
+            r#""taskId":"t""#,
+            vec![("mcp-method", "tasks/get"), ("mcp-name", "=?base64?%?=")],
+            lenient,
+            false,
+        ),
     ] {
         let map: BTreeMap<&str, &str> = headers.into_iter().collect();
         let verdict = header::check(&parsed(method, params), |name| map.get(name).copied(), rule);
@@ -238,7 +269,8 @@ fn b_045_marked_arguments_are_mirrored() {
         "in":{"type":"object","properties":{"deep":{"type":"boolean","x-mcp-header":"Deep"}}}}}"#;
     let arguments = r#"{"region":"eu é","n":7,"bad":"x","plain":"y","in":{"deep":true}}"#;
     let headers = header::for_arguments(schema, Some(arguments));
-    let expected = [("mcp-param-region", "=?base64?ZXUgw6k=?="), ("mcp-param-n", "7"), ("mcp-param-deep", "true")];
+    let expected =
+        [("mcp-param-region", "=?base64?ZXUgw6k=?="), ("mcp-param-n", "7"), ("mcp-param-deep", "true")];
     assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(header::for_arguments(schema, Some(r#"{"region":null,"n":1.5}"#)), []);
 }
@@ -251,7 +283,10 @@ fn b_005_a_modern_request_says_its_version_and_capabilities() {
         (r#"{"_meta":{}}"#.to_owned(), "protocolVersion"),
         (format!(r#"{{"_meta":{{"{key}/protocolVersion":"2026-07-28"}}}}"#), "clientCapabilities"),
         (format!(r#"{{"_meta":{{"{key}/clientCapabilities":{{}}}}}}"#), "protocolVersion"),
-        (format!(r#"{{"_meta":{{"{key}/protocolVersion":1,"{key}/clientCapabilities":{{}}}}}}"#), "protocolVersion"),
+        (
+            format!(r#"{{"_meta":{{"{key}/protocolVersion":1,"{key}/clientCapabilities":{{}}}}}}"#),
+            "protocolVersion",
+        ),
     ] {
         let error = modern::read(Some(&meta)).unwrap_err();
         assert_eq!(error.code, -32602);
@@ -280,7 +315,8 @@ fn b_003_our_own_meta_replaces_the_clients_and_is_stripped_again() {
         progress_token: None,
         log_level: Some("info"),
     };
-    let theirs = r#"{"name":"x","_meta":{"vendor":1e400,"progressToken":7,"io.modelcontextprotocol/clientInfo":{}}}"#;
+    let theirs =
+        r#"{"name":"x","_meta":{"vendor":1e400,"progressToken":7,"io.modelcontextprotocol/clientInfo":{}}}"#;
     let added = String::from_utf8(modern::add(Some(theirs), &ours).unwrap().to_vec()).unwrap();
     let read = modern::read(Some(&added)).unwrap();
     assert!(read.declares_tasks && read.progress_token.is_none());
@@ -385,9 +421,15 @@ fn e_001_to_e_012_a_backs_errors_reach_each_client_in_its_own_way() {
 #[test]
 fn x_052_http_statuses() {
     use taskgate_wire::Era::{Legacy, Modern};
-    for (code, modern, legacy) in
-        [(-32020, 400, 200), (-32021, 400, 200), (-32022, 400, 200), (-32601, 404, 200), (-32602, 200, 200), (-32700, 400, 400), (-32603, 200, 200)]
-    {
+    for (code, modern, legacy) in [
+        (-32020, 400, 200),
+        (-32021, 400, 200),
+        (-32022, 400, 200),
+        (-32601, 404, 200),
+        (-32602, 200, 200),
+        (-32700, 400, 400),
+        (-32603, 200, 200),
+    ] {
         assert_eq!(errors::http_status(code, Modern), modern);
         assert_eq!(errors::http_status(code, Legacy), legacy);
     }

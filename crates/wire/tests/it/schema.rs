@@ -30,7 +30,8 @@ static VALIDATORS: Mutex<BTreeMap<(Schema, String), jsonschema::Validator>> = Mu
 /// Fails the test unless `text` is a valid `name`.
 #[track_caller]
 pub(crate) fn assert_valid(schema: Schema, name: &str, text: impl AsRef<[u8]>) {
-    let text = core::str::from_utf8(text.as_ref()).unwrap();
+    // serde_json cannot hold such a number, which is the point of having it in a test.
+    let text = &core::str::from_utf8(text.as_ref()).unwrap().replace("1e400", "1");
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let errors: Vec<String> = {
         let mut validators = VALIDATORS.lock().unwrap();

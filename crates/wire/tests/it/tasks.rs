@@ -15,12 +15,8 @@ use crate::schema::{Schema, assert_valid};
 const START: UnixMillis = UnixMillis(1_788_249_600_000);
 
 fn task(state: State) -> Task {
-    let lifetime = Lifetime {
-        created: START,
-        ttl: Millis::mins(10),
-        linger: Millis::mins(5),
-        max: Millis::hours(1),
-    };
+    let lifetime =
+        Lifetime { created: START, ttl: Millis::mins(10), linger: Millis::mins(5), max: Millis::hours(1) };
     Task { state, message: Some("rendering page 3".into()), ..Task::new(lifetime) }
 }
 
@@ -50,7 +46,10 @@ fn states() -> Vec<(&'static str, State)> {
         ),
         (QuestionKey("in-3".into()), question(QuestionKind::Roots, "{}")),
     ]);
-    let returned = |result: &'static str, is_error| Ending::Returned { result: Bytes::from_static(result.as_bytes()), is_error };
+    let returned = |result: &'static str, is_error| Ending::Returned {
+        result: Bytes::from_static(result.as_bytes()),
+        is_error,
+    };
     let raised = |error: &'static str| Ending::Raised { error: Bytes::from_static(error.as_bytes()) };
     let mut states = vec![
         ("working", State::Working),
@@ -142,7 +141,11 @@ fn everything_written_of_a_task_is_valid_in_its_dialect() {
         assert_valid(Schema::A, "GetTaskResult", a::task(view));
         assert_valid(Schema::A, "CancelTaskResult", a::task(view));
         assert_valid(Schema::A, "TaskStatusNotification", a::status_notification(view));
-        assert_valid(Schema::A, "ListTasksResult", a::list_result(&[a::task(view), a::task(view)], Some("c\"2")));
+        assert_valid(
+            Schema::A,
+            "ListTasksResult",
+            a::list_result(&[a::task(view), a::task(view)], Some("c\"2")),
+        );
         match a::task_result(view) {
             a::TaskResult::NotYet => assert!(view.task.ending().is_none()),
             a::TaskResult::Result(result) => {
@@ -210,9 +213,9 @@ fn a_045_a_failed_task_says_why_and_never_a_whole_result() {
     let long = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":true}}"#, "x".repeat(10_000));
     let id = TaskId::parse("t1").unwrap();
     let task = task(over(Ending::Returned { result: Bytes::from(long), is_error: true }));
-    let view =
-        View { id: &id, task: &task, created: START, updated: START, now: START, poll: Millis(0) };
-    let said = json::string(json::at(text(&a::task(&view)), &["statusMessage"]).unwrap()).unwrap().into_owned();
+    let view = View { id: &id, task: &task, created: START, updated: START, now: START, poll: Millis(0) };
+    let said =
+        json::string(json::at(text(&a::task(&view)), &["statusMessage"]).unwrap()).unwrap().into_owned();
     assert_eq!(said.chars().count(), 200);
     with_views(|name, view| {
         if a::status(view.task) == dialect::Status::Failed {
@@ -226,7 +229,9 @@ fn a_045_a_failed_task_says_why_and_never_a_whole_result() {
 #[test]
 fn g_025_tasks_that_make_no_sense_are_faults() {
     let base = |status: &str, more: &str| {
-        format!(r#"{{"taskId":"u","status":"{status}","createdAt":"","lastUpdatedAt":"","ttlMs":null{more}}}"#)
+        format!(
+            r#"{{"taskId":"u","status":"{status}","createdAt":"","lastUpdatedAt":"","ttlMs":null{more}}}"#
+        )
     };
     for (task, words) in [
         (base("paused", ""), "unknown status paused"),
@@ -274,7 +279,13 @@ fn deviating_backs_are_read() {
 
 #[test]
 fn q_011_wished_lifetimes() {
-    for (task, ttl) in [("{}", None), (r#"{"ttl":60000}"#, Some(60_000)), (r#"{"ttl":0}"#, Some(1)), (r#"{"ttl":9e15}"#, Some(9_000_000_000_000_000)), (r#"{"ttl":null,"taskId":"mine"}"#, None)] {
+    for (task, ttl) in [
+        ("{}", None),
+        (r#"{"ttl":60000}"#, Some(60_000)),
+        (r#"{"ttl":0}"#, Some(1)),
+        (r#"{"ttl":9e15}"#, Some(9_000_000_000_000_000)),
+        (r#"{"ttl":null,"taskId":"mine"}"#, None),
+    ] {
         assert_eq!(a::read_wish(task).unwrap().ttl, ttl.map(Millis), "{task}");
     }
     for task in ["true", r#"{"ttl":-1}"#, r#"{"ttl":1.5}"#, r#"{"ttl":"1"}"#, r#"{"ttl":[]}"#] {
@@ -295,7 +306,8 @@ fn a_051_b_081_ids_that_cannot_be_ours_are_unknown() {
 
 #[test]
 fn b_108_listens_name_tasks_and_foreign_ids_are_left_out() {
-    let listen = b::read_listen(Some(r#"{"taskIds":["t1","t1","not ours:","t2"],"toolsListChanged":true}"#)).unwrap();
+    let listen =
+        b::read_listen(Some(r#"{"taskIds":["t1","t1","not ours:","t2"],"toolsListChanged":true}"#)).unwrap();
     assert_eq!(listen.tasks.iter().map(TaskId::expose).collect::<Vec<_>>(), ["t1", "t2"]);
     assert!(listen.names_tasks);
     assert!(!b::read_listen(Some("{}")).unwrap().names_tasks);
