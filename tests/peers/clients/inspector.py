@@ -8,6 +8,7 @@ HOME, so daemons never meet, and stops its daemon at the end.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -28,18 +29,19 @@ connection = None
 background = []
 
 
-def target():
-    """The options that name the server, for either program."""
-    if a.http:
-        # The header option takes all words up to the next option.
-        header = ["--header", f"Authorization: Bearer {a.bearer}"] if a.bearer else []
-        return [*header, "--transport", "http", a.http]
-    # A child gets only what is named here.
-    named = [x for x in os.environ if x.startswith(("PEER_", "TASKGATE_"))]
-    found = []
-    for name in named:
-        found += ["-e", f"{name}={os.environ[name]}"]
-    return [*found, "--", *a.command]
+# A connection is known by its entry's name, and connecting twice to one address
+# gives one connection; so the server gets two entries.
+config = f"{home}/servers.json"
+if a.http:
+    entry = {"type": "streamable-http", "url": a.http}
+    if a.bearer:
+        entry["headers"] = {"Authorization": f"Bearer {a.bearer}"}
+else:
+    # A child gets a short list of variables and what is named here.
+    named = {k: v for k, v in os.environ.items() if k.startswith(("PEER_", "TASKGATE_"))}
+    entry = {"command": a.command[0], "args": a.command[1:], "env": named}
+with open(config, "w") as f:
+    json.dump({"mcpServers": {"one": entry, "two": entry}}, f)
 
 
 def spawn(program, *args):
@@ -78,8 +80,8 @@ def mcpdo(*args, on=None, may_fail=False):
     return {"failed": error} if said is None and code != 0 else said
 
 
-def connect():
-    return mcpdo("connect", "--era", a.era, *target())["name"]
+def connect(name):
+    return mcpdo("--config", config, "connect", "--era", a.era, name)["name"]
 
 
 def call():
@@ -104,7 +106,7 @@ def begin():
     global connection
     if modern:
         raise Wrong("Inspector never tells a task's id in the modern era; give --task")
-    second = connect()
+    second = connect("two")
     before = {x["taskId"] for x in tasks(second)}
     background.append(spawn("mcpdo/build/mcp-bin.js", *call()))
     connection = second
@@ -151,13 +153,14 @@ def scenario():
     global connection
     if a.scenario == "list":
         code, said, error = run(
-            "cli/build/index.js", "--protocol-era", a.era, "--method", "tools/list", *target()
+            *("cli/build/index.js", "--config", config, "--server", "one"),
+            *("--protocol-era", a.era, "--method", "tools/list"),
         )
         if code != 0:
             raise Wrong(error)
         report.said["result"] = [x["name"] for x in said["result"]["tools"]]
         return
-    connection = connect()
+    connection = connect("one")
     if a.scenario == "start":
         begin()
     elif a.scenario == "resume":
@@ -175,7 +178,7 @@ def scenario():
     elif a.scenario == "reconnect":
         task_id = a.task or begin()
         mcpdo("disconnect", connection)
-        connection = connect()
+        connection = connect(connection)
         to_the_end(task_id)
     else:
         result = answered(mcpdo(*call(), may_fail=True))
@@ -188,6 +191,21 @@ def scenario():
         report.finish(result)
 
 
+def stop_daemon():
+    """Stops it and waits till it is gone, so that no run leaves one behind."""
+    try:
+        pid = mcpdo("daemon", "status", may_fail=True).get("pid")
+        if pid is None:
+            return
+        mcpdo("daemon", "stop", may_fail=True)
+        for _ in range(50):
+            os.kill(pid, 0)
+            time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+    except (Wrong, ProcessLookupError, AttributeError):
+        pass
+
+
 error = None
 try:
     scenario()
@@ -198,10 +216,6 @@ finally:
         child.kill()
         child.communicate()
     deadline = time.monotonic() + 20
-    if a.scenario != "list":
-        try:
-            mcpdo("daemon", "stop", may_fail=True)
-        except Exception:
-            pass
+    stop_daemon()
     shutil.rmtree(home, ignore_errors=True)
 report.close(error)
