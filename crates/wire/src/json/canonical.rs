@@ -60,7 +60,9 @@ fn write(scanner: &mut Scanner<'_>, text: &str, out: &mut String, above: u32) ->
         }
         Some(_) | None => {
             let value = text.get(scanner.value(above)?).unwrap_or_default();
-            match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).map(unescape_counting) {
+            // Without a backslash there is only one way to write it.
+            let inner = value.strip_prefix('"').filter(|inner| inner.contains('\\'));
+            match inner.and_then(|inner| inner.strip_suffix('"')).map(unescape_counting) {
                 Some((words, false)) => push_literal(out, &words),
                 // Different lone surrogates must not fall together.
                 Some((_, true)) | None => out.push_str(value),
