@@ -1,0 +1,211 @@
+//! The command line as it is typed.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Puts any MCP server behind durable tasks for any MCP client.
+#[derive(Parser, Debug)]
+#[command(name = "taskgate", version, max_term_width = 100)]
+#[command(after_help = "Documentation: README.md, docs/commands.md, docs/configuration.md")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run the HTTP gateway for the configured servers
+    Serve(Serve),
+    /// Run one server behind the gateway over stdin and stdout: what a host's mcp.json starts
+    Run(Run),
+    /// Show the gateway at work, with nothing to configure: a long call survives a kill
+    Demo(Demo),
+    /// Connect to a server and print what it can do
+    Probe(Probe),
+    /// Check a configuration, or print what can be configured
+    Config {
+        #[command(subcommand)]
+        command: Config,
+    },
+    /// Print the completions of a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// The server that the demo calls
+    #[command(hide = true)]
+    DemoServer(DemoServer),
+    /// Kills server processes that we would leave behind
+    #[command(hide = true, name = GUARD)]
+    Guard,
+}
+
+/// The hidden argument by which the guard is started.
+pub(crate) const GUARD: &str = "__guard";
+
+/// Where the configuration stands.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub(crate) struct Given {
+    /// Configuration in TOML [env: TASKGATE_CONFIG]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Servers of an mcp.json, with everything else by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp_json: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) given: Given,
+    /// Listen here instead of at the configured address [env: TASKGATE_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Keep tasks in this SQLite file instead of the configured one [env: TASKGATE_STORE]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// How log lines on stderr are written
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    pub(crate) log: LogForm,
+    /// Print the endpoints as lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum LogForm {
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// Keep everything in this process: when it ends, no server goes on (the only way today)
+    #[arg(long, required = true)]
+    pub(crate) foreground: bool,
+    /// Forget all tasks at the end, instead of keeping them in the state folder
+    #[arg(long, conflicts_with = "store")]
+    pub(crate) ephemeral: bool,
+    /// Keep tasks in this SQLite file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// Name of the server in logs and in the store [default: from the command]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Take limits and the treatment of tools from this configuration: its server of that name
+    #[arg(long, short, value_name = "FILE", requires = "name")]
+    pub(crate) config: Option<PathBuf>,
+    /// How log lines on stderr are written
+    #[arg(long, value_name = "FORM", default_value = "human")]
+    pub(crate) log: LogForm,
+    /// The server's command and its arguments [with --config: may be left out]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "config")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Probe {
+    /// A URL, or the name of a server in --config or --mcp-json
+    #[arg(value_name = "PEER", required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) peer: Option<String>,
+    /// Configuration in which the server's name stands [env: TASKGATE_CONFIG]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// mcp.json in which the server's name stands
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) mcp_json: Option<PathBuf>,
+    /// A header to send, for a URL
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// Print the manifest as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command of a server that speaks over stdin and stdout
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Config {
+    /// Say whether a configuration is sound, without opening a port or starting a server
+    Check {
+        /// Configuration in TOML
+        #[arg(value_name = "FILE", required_unless_present = "mcp_json", conflicts_with = "mcp_json")]
+        file: Option<PathBuf>,
+        /// An mcp.json
+        #[arg(long, value_name = "FILE")]
+        mcp_json: Option<PathBuf>,
+        /// Print what is wrong as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print all keys as Markdown
+    #[command(hide = true)]
+    Reference,
+    /// Print the JSON Schema
+    #[command(hide = true)]
+    Schema,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Demo {
+    /// End when all is shown, instead of staying for you to try
+    #[arg(long)]
+    pub(crate) exit: bool,
+    /// Listen at this port [default: 7420, or a free one if that is taken]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// How long the slow report takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(12..=120))]
+    pub(crate) report_seconds: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoServer {
+    /// Where to listen; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// What it knows of tasks
+    #[arg(long, value_name = "DIALECT", default_value = "b")]
+    pub(crate) dialect: Dialect,
+    /// Where effects are written down, one JSON object a line; without it, in memory only
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// How long `slow_report` takes, where the call does not say
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 20_000)]
+    pub(crate) report_ms: u64,
+    /// End when stdin ends, so that nobody who starts it leaves it behind
+    #[arg(long)]
+    pub(crate) until_stdin_ends: bool,
+}
+
+/// What the demo server knows of tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Dialect {
+    /// MCP 2025-11-25 with tasks.
+    A,
+    /// MCP 2026-07-28 with the extension `io.modelcontextprotocol/tasks`.
+    B,
+    /// MCP 2025-11-25 without tasks.
+    Plain,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,131 @@
+//! The whole behind a front: store, servers, engine, gateway, put together and taken apart in the right order.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use taskgate_client::config::ServerConfig;
+use taskgate_client::{Options, Servers};
+use taskgate_core::id::Principal;
+use taskgate_engine::Engine;
+use taskgate_engine::back::BackKey;
+use taskgate_engine::clock::SystemClock;
+use taskgate_engine::engine::Parts as EngineParts;
+use taskgate_engine::ids::SystemRandom;
+use taskgate_engine::limits::Limits;
+use taskgate_gateway::config::GatewayConfig;
+use taskgate_gateway::{Gateway, Parts as GatewayParts};
+use taskgate_store::Store;
+use taskgate_store_sqlite::{Options as StoreOptions, SqliteStore};
+use taskgate_wire::offers::Offers;
+use tokio::task::JoinHandle;
+
+use crate::args::GUARD;
+use crate::exit;
+use crate::failure::Failure;
+
+/// What a house is built from.
+pub(crate) struct Plan {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) servers: Vec<ServerConfig>,
+    pub(crate) engine: Limits,
+    pub(crate) gateway: GatewayConfig,
+}
+
+/// The house, lived in.
+pub(crate) struct House {
+    pub(crate) gateway: Arc<Gateway>,
+    engine: Arc<Engine>,
+    servers: Arc<Servers>,
+    housekeeping: JoinHandle<()>,
+    patience: Duration,
+}
+
+/// Opens the database; another process that has it, a full disk or a damaged file are told in the store's words.
+pub(crate) async fn open_store(path: PathBuf, bytes_max: Option<u64>) -> Result<SqliteStore, Failure> {
+    let options = StoreOptions { bytes_max };
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open_with(&path, options)).await;
+    Ok(opened.context("could not open the database")??)
+}
+
+/// The database's path; without a home there is none by default.
+pub(crate) fn store_path(configured: Option<&Path>) -> Result<PathBuf, Failure> {
+    configured.map(Path::to_owned).ok_or_else(|| {
+        Failure::new(
+            exit::STORE,
+            "there is no place to keep tasks: neither XDG_STATE_HOME nor HOME is set",
+            "name a file: --store FILE, or `path` under [store]",
+        )
+    })
+}
+
+/// How servers are started by us.
+pub(crate) fn client_options() -> Result<Options, Failure> {
+    let me = std::env::current_exe().context("could not find out where this program is")?;
+    Ok(Options {
+        guard: Some(vec![me.into_os_string(), GUARD.into()]),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Options::default()
+    })
+}
+
+impl House {
+    /// Builds it, and takes up what a crash interrupted. Nothing is answered yet.
+    pub(crate) async fn build(plan: Plan) -> Result<House, Failure> {
+        let patience = Duration::from_millis(plan.gateway.limits.drain.0);
+        let servers = Servers::new(plan.servers, client_options()?);
+        let engine = Engine::new(EngineParts {
+            store: plan.store,
+            backs: servers.clone(),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            limits: plan.engine,
+        });
+        let parts = GatewayParts { engine: engine.clone(), servers: servers.clone(), config: plan.gateway };
+        // Before recovery: what servers ask of resumed work finds its way only through the gateway.
+        let gateway = Gateway::new(parts);
+        let found = engine.recover().await?;
+        tracing::info!(
+            sent = found.sent,
+            sent_again = found.sent_again,
+            resumed = found.resumed,
+            given_up = found.given_up,
+            in_doubt = found.doubted,
+            "took up the work that was unfinished"
+        );
+        let housekeeping = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.keep_house().await }
+        });
+        Ok(House { gateway, engine, servers, housekeeping, patience })
+    }
+
+    /// Opens a session with every server, so that one that will not start is told now and not at the first call.
+    pub(crate) fn knock(&self, principal: &Principal) {
+        for server in self.servers.names() {
+            let (servers, principal) = (self.servers.clone(), principal.clone());
+            tokio::spawn(async move {
+                let key = BackKey { server, principal, offers: Offers::none().to_stored() };
+                let Ok(session) = servers.session(&key).await else {
+                    // The client has said why.
+                    return;
+                };
+                match session.tools().await {
+                    Ok(tools) => {
+                        tracing::info!(server = key.server.0, tools = tools.len(), "a server is ready")
+                    }
+                    Err(error) => tracing::warn!(%error, "a server does not say what tools it has"),
+                }
+            });
+        }
+    }
+
+    /// Ends what can be ended in time, and leaves the rest to the next start.
+    pub(crate) async fn leave(self) {
+        self.engine.shutdown(self.patience).await;
+        self.servers.shutdown().await;
+        self.housekeeping.abort();
+        self.engine.store().close().await;
+    }
+}

@@ -1,0 +1,23 @@
+//! The commands, and what several of them need.
+
+pub(crate) mod config;
+pub(crate) mod house;
+pub(crate) mod listen;
+pub(crate) mod logs;
+pub(crate) mod probe;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod signals;
+
+use anyhow::Context;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::failure::Failure;
+
+/// The runtime in which a command works.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    Ok(Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("could not start the threads to work with")?)
+}

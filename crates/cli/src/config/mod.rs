@@ -1,0 +1,45 @@
+//! The configuration: as written (`raw`), as understood ([`Config`]), and the way from one to the other.
+//!
+//! - `raw`, `raw_limits`, `units`: what can be written, with defaults and documentation
+//! - `load`: files in, [`Config`] or [`problem::Problems`] out
+//! - `unknown`, `place`, `problem`: what is wrong, and where
+//! - `understand`, `server`, `limits`, `expand`: what it means
+//! - `mcp_json`: servers as hosts keep them
+//! - `reference`: the page and the schema that are generated from all that
+
+mod expand;
+mod limits;
+pub(crate) mod load;
+mod mcp_json;
+mod place;
+pub(crate) mod problem;
+mod raw;
+mod raw_limits;
+pub(crate) mod reference;
+mod server;
+pub(crate) mod understand;
+mod units;
+mod unknown;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use taskgate_client::config::ServerConfig;
+use taskgate_gateway::config::GatewayConfig;
+
+/// What the configuration means. It was checked once and does not change.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// Where to listen.
+    pub(crate) address: SocketAddr,
+    /// The SQLite file; `None` if none was given and there is no home to keep it in.
+    pub(crate) store: Option<PathBuf>,
+    /// How large it may grow.
+    pub(crate) store_bytes_max: Option<u64>,
+    /// What the engine keeps to.
+    pub(crate) engine: taskgate_engine::limits::Limits,
+    /// What the front keeps to, and how calls are treated.
+    pub(crate) gateway: GatewayConfig,
+    /// The servers.
+    pub(crate) servers: Vec<ServerConfig>,
+}

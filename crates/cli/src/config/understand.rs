@@ -1,0 +1,178 @@
+//! From what is written to what it means.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use taskgate_core::budget::Allowance;
+use taskgate_core::poll::Rhythm;
+use taskgate_core::time::Millis;
+use taskgate_gateway::config::{GatewayConfig, Listing};
+
+use super::Config;
+use super::raw::{RawConfig, RawLimits, RawListen, RawServer};
+use super::server::{self, Server};
+use super::units::Span;
+use crate::environment::Environment;
+
+/// What is wrong with the meaning of a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    /// The key, from the top of the file.
+    pub(crate) path: Vec<String>,
+    pub(crate) what: String,
+    pub(crate) help: String,
+}
+
+impl Fault {
+    pub(crate) fn new(path: &[&str], what: impl Into<String>, help: impl Into<String>) -> Fault {
+        let path = path.iter().map(|name| (*name).to_owned()).collect();
+        Fault { path, what: what.into(), help: help.into() }
+    }
+}
+
+/// Reads `raw`, whose relative paths start at `folder`. `servers` are those of the file and of its mcp.json, each with
+/// the folder at which its relative paths start.
+pub(crate) fn understand(
+    raw: &RawConfig,
+    servers: &BTreeMap<String, (RawServer, PathBuf)>,
+    folder: &Path,
+    environment: &Environment,
+) -> Result<Config, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let address = address(&raw.listen, &mut faults);
+    let store = store(raw.store.path.as_deref(), folder, environment);
+    let engine = limits(&raw.limits, &mut faults);
+    let mut understood = Vec::new();
+    for (name, (server, folder)) in servers {
+        if let Some(server) = server::understand(name, server, folder, environment, &mut faults) {
+            understood.push(server);
+        }
+    }
+    server::distinct_paths(&understood, &mut faults);
+    if servers.is_empty() {
+        faults.push(Fault::new(
+            &[],
+            "no server is configured",
+            "add a [servers.NAME] with `command` or `url`, or name an mcp.json: `mcp_json = \"…\"`",
+        ));
+    }
+    let (Some(address), true) = (address, faults.is_empty()) else { return Err(faults) };
+    let (servers, policies) = understood
+        .into_iter()
+        .map(|Server { mut back, policy }| {
+            raw.limits.bound(&mut back);
+            (back, policy)
+        })
+        .unzip();
+    let gateway = GatewayConfig {
+        limits: raw.limits.front(),
+        allowed_hosts: raw.listen.allowed_hosts.clone(),
+        allowed_origins: raw.listen.allowed_origins.clone(),
+        strict_mcp_name: raw.listen.strict_mcp_name,
+        listing: Listing { ttl: raw.listing.ttl.0, is_public: raw.listing.public },
+        ..GatewayConfig::new(policies)
+    };
+    let store_bytes_max = raw.store.size_max.map(|size| size.0 as u64);
+    Ok(Config { address, store, store_bytes_max, engine, gateway, servers })
+}
+
+/// What is wrong with an address, and what to do.
+pub(crate) type Refusal = (String, String);
+
+/// Reads the address to listen at: loopback, since there is no access control yet.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
+    let named = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    let address = match named {
+        Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+        None => text.parse::<SocketAddr>().map_err(|_| {
+            (format!("{text:?} is no address with a port"), "write it like \"127.0.0.1:7420\"".to_owned())
+        })?,
+    };
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err((
+        format!("{} is not a loopback address", address.ip()),
+        "taskgate has no access control yet: whoever reaches the port can call every server, so it listens on \
+         127.0.0.1 or [::1] only"
+            .to_owned(),
+    ))
+}
+
+fn address(listen: &RawListen, faults: &mut Vec<Fault>) -> Option<SocketAddr> {
+    listen_address(&listen.address)
+        .map_err(|(what, help)| faults.push(Fault::new(&["listen", "address"], what, help)))
+        .ok()
+}
+
+fn store(path: Option<&str>, folder: &Path, environment: &Environment) -> Option<PathBuf> {
+    match path {
+        Some(path) => Some(resolve(path, folder, environment)),
+        None => environment.state_dir().map(|state| state.join("taskgate.db")),
+    }
+}
+
+/// A path as it is written in a file of `folder`.
+pub(crate) fn resolve(path: &str, folder: &Path, environment: &Environment) -> PathBuf {
+    match (path.strip_prefix("~/"), environment.home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        (Some(_) | None, _) => folder.join(path),
+    }
+}
+
+fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::Limits {
+    let mut ordered = |(low, low_value): (&str, Span), (high, high_value): (&str, Span)| {
+        if low_value.0 > high_value.0 {
+            faults.push(Fault::new(
+                &["limits", low],
+                format!("`{low}` is {low_value}, longer than `{high}` ({high_value})"),
+                format!("shorten `{low}`, or lengthen `{high}` in [limits]"),
+            ));
+        }
+    };
+    ordered(("task_after", raw.task_after), ("sync_budget", raw.sync_budget));
+    ordered(("ttl", raw.ttl), ("ttl_max", raw.ttl_max));
+    ordered(("ttl_max_anonymous", raw.ttl_max_anonymous), ("ttl_max", raw.ttl_max));
+    ordered(("deadline", raw.deadline), ("ttl_max", raw.ttl_max));
+    ordered(("deadline_anonymous", raw.deadline_anonymous), ("ttl_max_anonymous", raw.ttl_max_anonymous));
+    ordered(("poll_floor", raw.poll_floor), ("poll_ceiling", raw.poll_ceiling));
+    ordered(("restart_first", raw.restart_first), ("restart_max", raw.restart_max));
+    for (name, value) in raw.counts() {
+        if value == 0 {
+            faults.push(Fault::new(
+                &["limits", name],
+                format!("`{name}` is 0, which lets nothing through"),
+                "use 1 or more",
+            ));
+        }
+    }
+    for (name, value) in raw.rhythms() {
+        if value.0 < Millis(50) {
+            faults.push(Fault::new(
+                &["limits", name],
+                format!("`{name}` is {value}, which keeps a processor busy for nothing"),
+                "use \"50ms\" or more",
+            ));
+        }
+    }
+    taskgate_engine::limits::Limits {
+        ttl: raw.ttl.0,
+        ttl_max: raw.ttl_max.0,
+        ttl_max_shared: raw.ttl_max_anonymous.0,
+        linger: raw.linger.0,
+        deadline: raw.deadline.0,
+        deadline_shared: raw.deadline_anonymous.0,
+        start_by: raw.start_by.0,
+        cancel_grace: raw.cancel_grace.0,
+        live_max: raw.live_tasks,
+        live_max_shared: raw.live_tasks_anonymous,
+        running_max: raw.running,
+        queue_max: raw.queue,
+        rhythm: Rhythm { floor: raw.poll_floor.0, ceiling: raw.poll_ceiling.0 },
+        create: Allowance { time: raw.create_time.0, attempts: raw.create_attempts },
+        status_read: Allowance { time: raw.status_read_time.0, attempts: raw.status_read_attempts },
+        result: Allowance { time: raw.result_time.0, attempts: raw.result_attempts },
+        finished_cached: raw.finished_cached,
+    }
+}

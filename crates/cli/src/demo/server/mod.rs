@@ -1,0 +1,109 @@
+//! A small MCP server over HTTP whose effects can be counted: the demo's, and the tests' and benches' fast backend.
+//!
+//! It is a process of its own, so it survives the gateway's death. It speaks dialect B, dialect A or neither, and
+//! `GET /effects` says how often each effect happened.
+//!
+//! - `http`: requests in, answers out
+//! - `message`: JSON-RPC as it needs it
+//! - `modern`, `legacy`: the methods of either era
+//! - `tools`, `work`: what can be called, and what that does
+//! - `tasks`: its tasks
+//! - `journal`: what happened to the world
+
+mod http;
+mod journal;
+mod legacy;
+mod message;
+mod modern;
+mod tasks;
+mod tools;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use self::journal::Journal;
+use self::tasks::Tasks;
+use crate::args::{DemoServer, Dialect};
+use crate::commands::listen;
+use crate::exit;
+use crate::failure::Failure;
+use crate::ui::Ui;
+
+/// Everything that the server is.
+struct Shop {
+    dialect: Dialect,
+    report: Duration,
+    journal: Journal,
+    tasks: Tasks,
+}
+
+/// What it prints once it listens.
+#[derive(Serialize)]
+struct Ready {
+    url: String,
+    effects: String,
+}
+
+/// Runs the server until it is killed, or its stdin ends if that was asked for.
+pub(crate) fn main(args: &DemoServer, ui: Ui) -> Result<(), Failure> {
+    let runtime = crate::commands::runtime()?;
+    runtime.block_on(async {
+        let listener = listen::bind(args.listen).await?;
+        let address = listener.local_addr().map_err(anyhow::Error::from)?;
+        let journal = Journal::open(args.journal.as_deref()).map_err(|error| {
+            let place = args.journal.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+            Failure::new(
+                exit::FAILED,
+                format!("{place} cannot be written: {error}"),
+                "choose another --journal",
+            )
+        })?;
+        let report = Duration::from_millis(args.report_ms);
+        let shop = Arc::new(Shop { dialect: args.dialect, report, journal, tasks: Tasks::default() });
+        ui.json(&Ready {
+            url: format!("http://{address}/mcp"),
+            effects: format!("http://{address}/effects"),
+        });
+        tokio::select! {
+            () = accept(listener, shop) => {}
+            () = stdin_ended(), if args.until_stdin_ends => {}
+        }
+        Ok(())
+    })
+}
+
+async fn accept(listener: TcpListener, shop: Arc<Shop>) {
+    loop {
+        // A connection that failed before it began is its client's affair; when descriptors ran out, some are
+        // given back meanwhile.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        // Answers are small and awaited.
+        let _ = stream.set_nodelay(true);
+        let shop = shop.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| http::answer(&shop, request));
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .pipeline_flush(true)
+                .serve_connection(TokioIo::new(stream), service);
+            // A connection that breaks is nothing that this server could mend.
+            let _ = connection.await;
+        });
+    }
+}
+
+async fn stdin_ended() {
+    let mut stdin = tokio::io::stdin();
+    let mut ignored = [0; 256];
+    while let Ok(1..) = stdin.read(&mut ignored).await {}
+}
