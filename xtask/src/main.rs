@@ -1,1 +1,32 @@
-fn main() {}
+//! taskgate's own chores.
+//!
+//! - [`bench`]: the figures of `docs/benchmarks.md`, as ratios to references taken in the same run
+//! - [`load`]: the load generator
+//! - [`serve`]: what it is pointed at besides the gateway: an instant MCP server, a thin proxy, a bare answer
+//! - [`sqlite`]: bare durable group commit
+//! - [`report`]: figures, marks, the table
+#![expect(clippy::print_stdout, reason = "a chore's output is its purpose")]
+
+mod args;
+mod bench;
+mod disk;
+mod gateway;
+mod load;
+mod machine;
+mod process;
+mod report;
+mod serve;
+mod sqlite;
+
+use clap::Parser;
+
+use crate::args::{Chore, Xtask};
+
+fn main() -> anyhow::Result<()> {
+    match Xtask::parse().chore {
+        Chore::Bench(options) => bench::run(&options),
+        Chore::Back { era } => serve::back::run(era),
+        Chore::Thin { upstream } => serve::thin::run(upstream),
+        Chore::Bare { store } => serve::bare::run(store.as_deref()),
+    }
+}

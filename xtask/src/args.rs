@@ -1,0 +1,145 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// taskgate's own chores.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask")]
+pub(crate) struct Xtask {
+    #[command(subcommand)]
+    pub(crate) chore: Chore,
+}
+
+/// What is to be done.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Chore {
+    /// Measure the gateway against references taken in the same run
+    Bench(Bench),
+    /// The instant MCP server that the benchmarks call
+    #[command(hide = true)]
+    Back {
+        /// The only era that it speaks
+        #[arg(long)]
+        era: Era,
+    },
+    /// A proxy that forwards bytes and decides nothing
+    #[command(hide = true)]
+    Thin {
+        /// Where to
+        #[arg(long)]
+        upstream: SocketAddr,
+    },
+    /// A server that answers every request with the same JSON
+    #[command(hide = true)]
+    Bare {
+        /// Commit one row to this file before each answer
+        #[arg(long)]
+        store: Option<PathBuf>,
+    },
+}
+
+/// How to measure.
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    /// What to measure [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<Name>,
+    /// One short run of each, to see that all works; its figures mean little
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Fail if a mark is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// With --check: how far a mark may be missed, as a ratio. Marks in milliseconds and per second are first scaled
+    /// by how much slower the disk is than the one that they were set on
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0)]
+    pub(crate) slack: f64,
+    /// The gateway's binary [default: a release build, made now]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) gateway: Option<PathBuf>,
+    /// Stated in the report [default: today]
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) date: Option<String>,
+    /// Runs of each measurement, of which the median counts [default: 3, quick: 1]
+    #[arg(long)]
+    pub(crate) runs: Option<usize>,
+    /// Keep the folder with stores and logs
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Name {
+    /// What the machine gives without a gateway
+    Floor,
+    /// Read-only calls through the gateway and past it
+    Pass,
+    /// Durable creates
+    Create,
+    /// Tasks from the call to the result
+    Life,
+    /// Reads of a task's status
+    Get,
+    /// Memory of waiting tasks
+    Memory,
+    /// Kill and restart
+    Restart,
+}
+
+impl Name {
+    /// As it stands in file names.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Name::Floor => "floor",
+            Name::Pass => "pass",
+            Name::Create => "create",
+            Name::Life => "life",
+            Name::Get => "get",
+            Name::Memory => "memory",
+            Name::Restart => "restart",
+        }
+    }
+}
+
+/// An era of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Era {
+    /// 2025-11-25.
+    Legacy,
+    /// 2026-07-28.
+    Modern,
+}
+
+impl Era {
+    /// As it stands in paths and reports.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        }
+    }
+
+    /// The version that is sent in `MCP-Protocol-Version`.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Era::Legacy => "2025-11-25",
+            Era::Modern => "2026-07-28",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Xtask::command().debug_assert();
+    }
+}
