@@ -1,1 +1,63 @@
-//! placeholder
+//! The front: listeners, sessions, the methods of an MCP server, and tasks in both dialects.
+//!
+//! A request is placed by its envelope, never by its method (D-001 to D-013); then one handler carries it to its end.
+//! Every way to answer is open on one endpoint: dialect A, dialect B and plain calls, side by side.
+//!
+//! - [`config`]: what the operator decides
+//! - [`gateway`]: the front as a whole; `serve_http` and `serve_stdio` are its listeners
+//!
+//! Ways in and out:
+//! - `http`, `stdio`: the transports
+//! - `outlet`, `reply`, `event_id`: what a request sends, how it ends, and where its stream is taken up again
+//! - `session`, `requests`, `asks`: legacy sessions, their requests under way, and the questions they were asked
+//! - `incoming`, `standing`, `resume`: what else a legacy client sends and holds open
+//!
+//! Handlers:
+//! - `dispatch`: which one
+//! - `initialize`, `tools`, `passthrough`: what servers say and do
+//! - `calls`, `flight`, `wait`, `retry`: a `tools/call` from the router to its answer
+//! - `tasks_a`, `tasks_b`, `follow`, `subscriptions`, `handle_tool`, `pages`: following a call that goes on
+//!
+//! Helpers: `upstream` and `watches` (servers), `params`, `modern`, `level`, `view`, `seal`, `caps`.
+
+mod asks;
+mod calls;
+mod caps;
+pub mod config;
+mod dispatch;
+mod event_id;
+mod flight;
+mod follow;
+pub mod gateway;
+mod handle_tool;
+mod http;
+mod incoming;
+mod initialize;
+mod level;
+mod modern;
+mod outlet;
+mod pages;
+mod params;
+mod passthrough;
+mod reply;
+mod requests;
+mod resume;
+mod retry;
+mod seal;
+mod session;
+mod standing;
+mod stdio;
+mod subscriptions;
+mod tasks_a;
+mod tasks_b;
+mod tools;
+mod upstream;
+mod view;
+mod wait;
+mod watches;
+
+pub use config::{GatewayConfig, Limits, Listing, ServerPolicy, ToolPolicy};
+pub use gateway::{Gateway, Parts};
+
+#[cfg(test)]
+mod tests;

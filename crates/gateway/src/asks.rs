@@ -1,0 +1,160 @@
+//! Questions that a legacy client was asked, until it answers.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use taskgate_core::id::TaskId;
+use taskgate_core::task::{Question, QuestionKey, QuestionKind};
+use taskgate_engine::back::Reply;
+use taskgate_wire::id::RequestId;
+use taskgate_wire::question::{self, ToLegacy};
+use taskgate_wire::version::Version;
+use tokio::sync::oneshot;
+
+/// Questions that may be open at once; above it the oldest is forgotten, so that an answer to it goes nowhere.
+const OPEN_MAX: usize = 1_024;
+
+/// All questions of one session.
+#[derive(Debug)]
+pub(crate) struct Asks {
+    /// Tells our ids apart from those before a restart.
+    prefix: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: u64,
+    open: HashMap<u64, Ask>,
+    /// URL flows that this client was sent to, so that it hears of their end.
+    flows: HashSet<String>,
+}
+
+/// One question.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) kind: QuestionKind,
+    pub(crate) to: AskedFor,
+}
+
+/// Where the answer goes.
+#[derive(Debug)]
+pub(crate) enum AskedFor {
+    /// To a question of a task.
+    Task { task: TaskId, key: QuestionKey },
+    /// To somebody who waits for it.
+    Waiting(oneshot::Sender<Reply>),
+}
+
+impl Asks {
+    pub(crate) fn new(prefix: u32) -> Asks {
+        Asks { prefix, state: Mutex::default() }
+    }
+
+    /// Writes a question as a request with a fresh id, and notes where its answer goes. `task` is named to
+    /// clients that know tasks.
+    pub(crate) fn open(
+        &self,
+        question: &Question,
+        to: AskedFor,
+        task: Option<&TaskId>,
+        version: Version,
+    ) -> (u64, Bytes) {
+        let mut state = self.state.lock();
+        state.count += 1;
+        let count = state.count;
+        if state.open.len() >= OPEN_MAX
+            && let Some(oldest) = state.open.keys().min().copied()
+        {
+            state.open.remove(&oldest);
+        }
+        state.open.insert(count, Ask { kind: question.kind, to });
+        let name = format!("tg-{:08x}-{count}", self.prefix);
+        if question.kind == QuestionKind::Url && state.flows.len() < OPEN_MAX {
+            state.flows.insert(question::elicitation_id(question).unwrap_or_else(|| name.clone()));
+        }
+        let id = RequestId::from_name(&name);
+        (count, question::to_a(question, &ToLegacy { id: &id, task, version, elicitation_id: &name }))
+    }
+
+    /// Takes the question that a response answers. `None` if there is none: it was answered, or never asked.
+    pub(crate) fn take(&self, id: &RequestId) -> Option<(u64, Ask)> {
+        let name = id.as_name()?;
+        let (prefix, count) = name.strip_prefix("tg-")?.split_once('-')?;
+        let count = count.parse().ok()?;
+        if prefix != format!("{:08x}", self.prefix) {
+            return None;
+        }
+        Some((count, self.state.lock().open.remove(&count)?))
+    }
+
+    /// Puts one back whose answer could not be used.
+    pub(crate) fn put_back(&self, count: u64, ask: Ask) {
+        self.state.lock().open.insert(count, ask);
+    }
+
+    /// Nobody waits for an answer to it any more.
+    pub(crate) fn forget(&self, count: u64) {
+        self.state.lock().open.remove(&count);
+    }
+
+    /// Forgets the questions of a task, but for those whose key is still open.
+    pub(crate) fn prune(&self, of: &TaskId, is_open: impl Fn(&QuestionKey) -> bool) {
+        self.state.lock().open.retain(|_, ask| match &ask.to {
+            AskedFor::Task { task, key } => task != of || is_open(key),
+            AskedFor::Waiting(_) => true,
+        });
+    }
+
+    /// Whether this client was sent to a URL flow; asked once, when it is over.
+    pub(crate) fn end_flow(&self, elicitation_id: &str) -> bool {
+        self.state.lock().flows.remove(elicitation_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Question {
+        Question { kind: QuestionKind::Roots, params: Bytes::from_static(b"{}"), back_key: None }
+    }
+
+    fn id_of(message: &Bytes) -> RequestId {
+        match taskgate_wire::message::parse(message.clone()).unwrap() {
+            taskgate_wire::message::Message::Request(request) => request.id().clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn x_031_a_question_is_answered_once_and_by_its_own_session() {
+        let asks = Asks::new(7);
+        let (sender, _receiver) = oneshot::channel();
+        let (_, message) = asks.open(&question(), AskedFor::Waiting(sender), None, Version::NEWEST_LEGACY);
+        let id = id_of(&message);
+        assert!(Asks::new(8).take(&id).is_none(), "another session's");
+        assert!(asks.take(&RequestId::from_u64(1)).is_none());
+        let (count, ask) = asks.take(&id).unwrap();
+        assert!(asks.take(&id).is_none());
+        asks.put_back(count, ask);
+        assert!(asks.take(&id).is_some());
+    }
+
+    #[test]
+    fn g_011_only_open_questions_of_a_task_stay() {
+        let asks = Asks::new(0);
+        let task = TaskId::parse("t1").unwrap();
+        let ids: Vec<_> = ["in-1", "in-2"]
+            .into_iter()
+            .map(|key| {
+                let to = AskedFor::Task { task: task.clone(), key: QuestionKey(key.to_owned()) };
+                id_of(&asks.open(&question(), to, Some(&task), Version::NEWEST_LEGACY).1)
+            })
+            .collect();
+        asks.prune(&task, |key| key.0 == "in-2");
+        assert!(asks.take(&ids[0]).is_none());
+        assert!(asks.take(&ids[1]).is_some());
+    }
+}

@@ -1,0 +1,399 @@
+//! `tools/call`: which way it goes, and how long it is waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use taskgate_core::gate::{self, Asking, Carry, Facts, Recording, Route};
+use taskgate_core::operation::Effect;
+use taskgate_core::task::CancelRule;
+use taskgate_core::time::Millis;
+use taskgate_engine::Handle;
+use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
+use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
+use taskgate_store::Join;
+use taskgate_store::record::{Call, Front};
+use taskgate_wire::dialect::a;
+use taskgate_wire::json;
+use taskgate_wire::meta::META;
+use taskgate_wire::mrtr;
+use taskgate_wire::rpc_error::RpcError;
+use taskgate_wire::text::SafeText;
+use tokio::time::Instant;
+
+use crate::config::{Limits, ToolPolicy};
+use crate::dispatch::{Exchange, Failure, Via};
+use crate::flight::{Flight, Next};
+use crate::follow::{Follow, Known};
+use crate::initialize::server_info;
+use crate::params::{self, IDEMPOTENCY_KEY};
+use crate::reply::Reply;
+use crate::upstream::{self, Upstream};
+use crate::view::view;
+use crate::wait::{self, Wait};
+use crate::{follow, handle_tool, retry};
+
+/// Longest idempotency key; a UUID has 36 characters, and keys of people's making are rarely longer than a path.
+const KEY_BYTES_MAX: usize = 255;
+
+/// A call that passed all checks.
+pub(crate) struct Checked<'x> {
+    pub(crate) exchange: &'x Exchange,
+    pub(crate) via: &'x Via,
+    pub(crate) upstream: Arc<dyn Upstream>,
+    pub(crate) policy: ToolPolicy,
+    pub(crate) carry: Carry,
+    pub(crate) route: Route,
+    asking: Asking,
+    pub(crate) tool: String,
+    digest: [u8; 32],
+    key: Option<String>,
+    ttl: Option<Millis>,
+    params: Bytes,
+}
+
+pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
+    let request = &exchange.request;
+    let name = request.param("name").and_then(json::string);
+    let name = name.ok_or_else(|| RpcError::invalid_params("params.name is missing or no string"))?;
+    if name == handle_tool::NAME {
+        return Box::pin(handle_tool::call(exchange, via)).await;
+    }
+    let arguments = match request.param("arguments") {
+        None | Some("null") => "{}",
+        Some(arguments) if json::is_object(arguments) => arguments,
+        Some(_) => return Err(RpcError::invalid_params("params.arguments is no object").into()),
+    };
+    let (carry, ttl) = match via {
+        // Other versions do not know the member and ignore it (G-001, B-071).
+        Via::Legacy(session) if session.version().has_tasks_a() => match request.param("task") {
+            None | Some("null") => (Carry::Plain, None),
+            Some(wish) => (Carry::Augmented, a::read_wish(wish)?.ttl),
+        },
+        Via::Modern(modern) if modern.declares_tasks => (Carry::Extension, None),
+        Via::Legacy(_) | Via::Modern(_) => (Carry::Plain, None),
+    };
+    let key = idempotency_key(exchange)?;
+    let upstream = exchange.upstream(via).await?;
+    // Nothing is recorded, and nothing sent, for a tool that is not there.
+    let facts = upstream::tool(&upstream, &name).await?.ok_or_else(|| RpcError::unknown_tool(&name))?;
+    let policy = exchange.policy.tool(&name, facts.is_read_only);
+    let decision = gate::decide(Facts {
+        mode: policy.mode,
+        effect: policy.effect,
+        carry,
+        back: upstream.tasks(),
+        support: facts.support,
+    });
+    if policy.effect != Effect::ReadOnly
+        && let Some(twice) = json::duplicate_member(arguments)
+    {
+        // Readers disagree about which of the two counts, and we cannot know which one the server takes.
+        let message = format!("params.arguments names {} twice", SafeText::new(&twice, 80));
+        return Err(RpcError::invalid_params(message).into());
+    }
+    let also = ["task", "inputResponses", "requestState"];
+    let log_level = via.log_level().filter(|_| upstream.says().back.version.is_modern());
+    let params = params::clean(request, &also, log_level)
+        .map_err(|malformed| RpcError::invalid_params(malformed.to_string()))?;
+    let checked = Checked {
+        exchange,
+        via,
+        upstream,
+        policy,
+        carry,
+        route: decision.route,
+        asking: decision.asking,
+        digest: [0; 32],
+        tool: name.into_owned(),
+        key,
+        ttl,
+        params,
+    };
+    let is_retry = matches!(via, Via::Modern(_))
+        && (request.param("requestState").is_some() || request.param("inputResponses").is_some());
+    let reply = match decision.recording {
+        _ if is_retry => {
+            let retry = mrtr::read_retry(request.params().unwrap_or("{}"))?.unwrap_or_default();
+            let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
+            Box::pin(retry::go_on(checked, retry)).await
+        }
+        Recording::IfItLasts if checked.key.is_none() => read(checked, arguments).await,
+        // A key asks for one operation however often it is sent, so it is recorded even for a read.
+        Recording::IfItLasts | Recording::First => {
+            let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
+            Box::pin(recorded(checked)).await
+        }
+    };
+    match (reply, via) {
+        (Err(Failure::Theirs(error)), Via::Modern(modern)) => {
+            retry::url_first(exchange, modern, arguments, error)
+        }
+        (reply, _) => reply,
+    }
+}
+
+fn idempotency_key(exchange: &Exchange) -> Result<Option<String>, RpcError> {
+    let Some(raw) = exchange.request.param(META).and_then(|meta| json::at(meta, &[IDEMPOTENCY_KEY])) else {
+        return Ok(None);
+    };
+    match json::string(raw) {
+        Some(key) if (1..=KEY_BYTES_MAX).contains(&key.len()) => Ok(Some(key.into_owned())),
+        Some(_) | None => Err(RpcError::invalid_params(format!(
+            "_meta[\"{IDEMPOTENCY_KEY}\"] is a string of 1 to {KEY_BYTES_MAX} bytes"
+        ))),
+    }
+}
+
+/// SHA-256 over the tool and its arguments in canonical form, each with its length before it.
+pub(crate) fn digest(tool: &str, arguments: &str) -> [u8; 32] {
+    let arguments = json::canonical(arguments);
+    let mut hash = Sha256::new();
+    for part in [tool.as_bytes(), &arguments] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// A read-only call: straight through, with no store access unless it lasts (design 6, step 3).
+async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
+    let exchange = checked.exchange;
+    let outgoing = Outgoing {
+        tool: checked.tool.clone(),
+        params: checked.params.clone(),
+        asking: checked.asking,
+        ttl: exchange.gateway.engine.limits().deadline + Millis::hours(1),
+        key: None,
+        round: None,
+    };
+    let mut flight = Flight::new(checked.upstream.call(outgoing), matches!(checked.via, Via::Modern(_)));
+    let until = Instant::now() + checked.patience();
+    let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = flight.next() => next,
+            () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
+                flight.stop();
+                return Err(Failure::Cancelled);
+            }
+            () = tokio::time::sleep_until(until) => {
+                if checked.route == Route::Sync {
+                    flight.stop();
+                    return Err(checked.out_of_time());
+                }
+                let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
+                return Box::pin(adopt(checked, flight.take(), None, Wait::Lasted)).await;
+            }
+        };
+        match next {
+            Next::Answer(Answer::Returned { result, .. }) => {
+                let says = checked.upstream.says();
+                return Ok(checked.via.result(exchange.request.id(), &result, server_info(&says)));
+            }
+            Next::Answer(Answer::Raised { error, .. }) => return Err(Failure::Theirs(error)),
+            Next::Answer(answer @ (Answer::Task(_) | Answer::InputRequired { .. })) => {
+                let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
+                let over = Some(InFlight::ready(answer));
+                return Box::pin(adopt(checked, over, None, Wait::Until(until))).await;
+            }
+            Next::Answer(Answer::NeverSent(why) | Answer::Lost(why)) => {
+                let why = SafeText::status(&why);
+                return Err(RpcError::internal(format!("The server did not answer: {why}")).into());
+            }
+            Next::Answer(Answer::Nonsense(why)) => {
+                return Err(RpcError::upstream_fault(SafeText::status(&why).as_str()).into());
+            }
+            Next::Event(BackEvent::Progress(params)) => checked.progress(&params),
+            Next::Event(BackEvent::Log(params)) => checked.log(&params),
+            Next::Event(asked @ BackEvent::Asked { .. }) => {
+                let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
+                return Box::pin(adopt(checked, flight.take(), Some(asked), Wait::Until(until))).await;
+            }
+            Next::Event(BackEvent::Unasked { .. } | BackEvent::Nudge) => {}
+        }
+    }
+}
+
+/// Records a read-only exchange that is under way. Only then may a handle leave (R3.3).
+async fn adopt(
+    checked: Checked<'_>,
+    in_flight: Option<InFlight>,
+    first: Option<BackEvent>,
+    wait: Wait,
+) -> Result<Reply, Failure> {
+    let Some(in_flight) = in_flight else {
+        return Err(RpcError::internal("The call ended while it was being recorded").into());
+    };
+    let engine = checked.exchange.gateway.engine.clone();
+    let new = checked.new_call(Join::Never);
+    let back = checked.upstream.clone();
+    // On its own, so that a client which goes away now leaves no half of it behind.
+    let adopted = tokio::spawn(async move { engine.adopt(new, back, in_flight, first).await });
+    let handle = joined(adopted).await?.map_err(refused)?;
+    wait::wait(&checked, handle, wait, Start::Fresh).await
+}
+
+/// A call that is recorded before the server hears of it (R4.2).
+pub(crate) async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
+    let join = match (&checked.key, checked.carry, checked.policy.effect) {
+        (Some(_), _, _) => Join::SameKey,
+        (None, Carry::Plain, Effect::Reversible | Effect::Consequential) => Join::SameCall,
+        (None, Carry::Plain, Effect::ReadOnly) | (None, Carry::Augmented | Carry::Extension, _) => {
+            Join::Never
+        }
+    };
+    let engine = checked.exchange.gateway.engine.clone();
+    let new = checked.new_call(join);
+    let back = checked.upstream.clone();
+    let submitted = tokio::spawn(async move { engine.submit(new, back).await });
+    let (handle, start) = match joined(submitted).await?.map_err(refused)? {
+        Submitted::Started(handle) => (handle, Start::Fresh),
+        Submitted::Joined(handle) => (handle, Start::Joined),
+        Submitted::JoinedPurged => {
+            return Err(RpcError::invalid_params(
+                "This call was made before under the same key; it was not made again, and its result is no longer kept",
+            )
+            .into());
+        }
+    };
+    match (checked.carry, checked.via) {
+        (Carry::Augmented, Via::Legacy(session)) => {
+            if let Some(running) = &checked.exchange.running
+                && running.cancelled.is_cancelled()
+            {
+                // taken back before its task had an id for the client.
+                checked.cancel(&handle, CancelRule::Promise);
+                return Err(Failure::Cancelled);
+            }
+            let token = checked.via.progress_token(&checked.exchange.request).map(String::from);
+            Follow::start(&checked.exchange.gateway, session, &handle, token, Known::AsTask);
+            let record = handle.record();
+            let created = a::create_result(&view(&checked.exchange.gateway.engine, &record));
+            Ok(Reply::result(checked.exchange.request.id(), crate::dispatch::text(&created)))
+        }
+        (Carry::Augmented | Carry::Extension | Carry::Plain, _) => {
+            let wait = match checked.route {
+                Route::Task => Wait::Lasted,
+                Route::Auto | Route::Sync => Wait::Until(Instant::now() + checked.patience()),
+            };
+            wait::wait(&checked, handle, wait, start).await
+        }
+    }
+}
+
+/// Whether a call is the first of its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// It was sent.
+    Fresh,
+    /// It joined one that was made before (R4.6).
+    Joined,
+}
+
+/// The outcome of a task of ours.
+async fn joined<T>(task: tokio::task::JoinHandle<T>) -> Result<T, Failure> {
+    task.await.map_err(|_| Failure::Ours(RpcError::internal("The gateway is shutting down")))
+}
+
+fn refused(error: SubmitError) -> Failure {
+    match error {
+        SubmitError::KeyReused => RpcError::invalid_params(sentence(&error.to_string())).into(),
+        SubmitError::Busy { .. } | SubmitError::TooManyTasks { .. } | SubmitError::Stopping => {
+            RpcError::internal(sentence(&error.to_string())).into()
+        }
+        SubmitError::Store(error) => error.into(),
+    }
+}
+
+/// With a capital letter, as our other messages have it.
+fn sentence(words: &str) -> String {
+    let mut chars = words.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+impl Checked<'_> {
+    /// How long to wait for the answer itself.
+    pub(crate) fn patience(&self) -> Duration {
+        let limits = &self.exchange.gateway.config.limits;
+        Limits::span(match (self.route, self.carry) {
+            (Route::Auto, Carry::Extension) => limits.task_after,
+            (Route::Auto, Carry::Plain | Carry::Augmented) | (Route::Sync | Route::Task, _) => {
+                limits.sync_budget
+            }
+        })
+    }
+
+    fn new_call(&self, join: Join) -> NewCall {
+        let key = self.via.back_key(self.exchange);
+        NewCall {
+            principal: key.principal,
+            front: match self.carry {
+                Carry::Augmented => Front::A,
+                Carry::Extension => Front::B,
+                Carry::Plain => Front::Plain,
+            },
+            call: Call {
+                server: key.server,
+                tool: self.tool.clone(),
+                params: self.params.clone(),
+                digest: self.digest,
+                key: self.key.clone(),
+                offers: key.offers,
+                asking: self.asking,
+            },
+            effect: self.policy.effect,
+            replay: self.policy.replay,
+            ttl: self.ttl,
+            join,
+        }
+    }
+
+    pub(crate) fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// Shows progress on the call's own stream, if the client gave a token (A-079, B-139).
+    pub(crate) fn progress(&self, params: &Bytes) {
+        if let Some(token) = self.via.progress_token(&self.exchange.request) {
+            self.exchange.outlet.send(follow::progress(params, token, None));
+        }
+    }
+
+    /// Shows a log message on the call's own stream, if the client wants it (B-140, X-044).
+    pub(crate) fn log(&self, params: &Bytes) {
+        if self.via.wants_log(params) {
+            self.exchange.outlet.send(follow::log(params, None));
+        }
+    }
+
+    /// Has a call cancelled, whoever still listens.
+    pub(crate) fn cancel(&self, handle: &Handle, rule: CancelRule) {
+        let engine = self.exchange.gateway.engine.clone();
+        let record = handle.record();
+        tokio::spawn(async move {
+            if let Err(error) = engine.cancel(&record.principal, &record.id, rule).await {
+                tracing::debug!(task = ?record.id, %error, "a cancellation came too late");
+            }
+        });
+    }
+
+    /// What a call is told that may be answered inline or not at all, and was not in time.
+    pub(crate) fn out_of_time(&self) -> Failure {
+        let secs = self.exchange.gateway.config.limits.sync_budget.0.div_ceil(1000);
+        let (told, outcome) = match self.policy.effect {
+            Effect::ReadOnly => ("", ""),
+            Effect::Reversible | Effect::Consequential => {
+                ("; whether it had an effect is unknown", "{\"outcome\":\"unknown\"}")
+            }
+        };
+        let message = format!(
+            "{} did not end within {secs} s and was asked to stop{told}",
+            SafeText::new(&self.tool, 80)
+        );
+        let error = RpcError::internal(message);
+        Failure::Ours(if outcome.is_empty() { error } else { error.with_data(outcome) })
+    }
+}

@@ -1,0 +1,145 @@
+//! The side towards servers, as the front sees it.
+
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use taskgate_client::{Asker, Manifest, Notice, RawAnswer, RawInFlight, Servers, Session};
+use taskgate_core::gate::TaskSupport;
+use taskgate_core::task::Question;
+use taskgate_engine::back::{Back, BackKey, Reply, Unreachable};
+use taskgate_wire::json::{self, string_literal};
+use taskgate_wire::listing;
+use taskgate_wire::rpc_error::RpcError;
+use tokio::sync::broadcast;
+
+use crate::dispatch::text;
+use crate::gateway::Gateway;
+use crate::passthrough;
+
+/// Finds the session with a server, or opens one.
+#[async_trait]
+pub(crate) trait Upstreams: Send + Sync + 'static {
+    async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable>;
+}
+
+/// A session with a server: what the engine needs of it, and what is passed through.
+#[async_trait]
+pub(crate) trait Upstream: Back {
+    /// What it says of itself.
+    fn says(&self) -> Arc<Manifest>;
+
+    /// What it says of a tool, by the list that is at hand.
+    async fn tool(&self, name: &str) -> Result<Option<ToolFacts>, Unreachable>;
+
+    /// Sends any request but `tools/call`, as a client of either era wrote it. A progress token asks for progress.
+    fn request(&self, method: &str, params: Option<Bytes>) -> RawInFlight;
+
+    /// What it announces to nobody in particular, from now on.
+    fn notices(&self) -> broadcast::Receiver<Notice>;
+}
+
+/// What a server says of one of its tools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ToolFacts {
+    /// Whether it can be called as a task.
+    pub(crate) support: TaskSupport,
+    /// Whether its server says that it changes nothing.
+    pub(crate) is_read_only: bool,
+}
+
+/// Pages that are searched for one tool; more than this is a server that never ends.
+const PAGES_MAX: usize = 100;
+
+/// What a server says of a tool: by the list at hand, and once more by a fresh one, since not every server announces
+/// a new tool.
+pub(crate) async fn tool(upstream: &Arc<dyn Upstream>, name: &str) -> Result<Option<ToolFacts>, RpcError> {
+    let known = upstream.tool(name).await.map_err(|unreachable| {
+        tracing::warn!(error = %unreachable, "a list of tools could not be read");
+        RpcError::internal(unreachable.to_string())
+    })?;
+    if known.is_some() {
+        return Ok(known);
+    }
+    let mut params = None;
+    for _ in 0..PAGES_MAX {
+        let RawAnswer::Result(page) = upstream.request("tools/list", params).answer.await else { break };
+        let Ok(tools) = listing::read_tools(text(&page)) else { break };
+        if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
+            return Ok(Some(ToolFacts {
+                support: tool.support,
+                is_read_only: tool.read_only_hint == Some(true),
+            }));
+        }
+        let Some(cursor) = json::at(text(&page), &["nextCursor"]).and_then(json::string) else { break };
+        params = Some(Bytes::from(format!("{{\"cursor\":{}}}", string_literal(&cursor))));
+    }
+    Ok(None)
+}
+
+/// The configured servers. What they ask outside of any call goes to the gateway's clients.
+pub(crate) struct Configured {
+    servers: Arc<Servers>,
+    gateway: Mutex<Weak<Gateway>>,
+}
+
+impl Configured {
+    pub(crate) fn new(servers: Arc<Servers>) -> Arc<Configured> {
+        Arc::new(Configured { servers, gateway: Mutex::new(Weak::new()) })
+    }
+
+    pub(crate) fn attach(&self, gateway: &Arc<Gateway>) {
+        *self.gateway.lock() = Arc::downgrade(gateway);
+    }
+}
+
+#[async_trait]
+impl Upstreams for Configured {
+    async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable> {
+        let session = self.servers.session(key).await?;
+        session.set_asker(Box::new(Newest { gateway: self.gateway.lock().clone(), key: key.clone() }));
+        Ok(session)
+    }
+}
+
+#[async_trait]
+impl Upstream for Session {
+    fn says(&self) -> Arc<Manifest> {
+        self.manifest()
+    }
+
+    async fn tool(&self, name: &str) -> Result<Option<ToolFacts>, Unreachable> {
+        Ok(self.tools().await?.get(name).map(|facts| ToolFacts {
+            support: facts.support,
+            is_read_only: facts.read_only_hint == Some(true),
+        }))
+    }
+
+    fn request(&self, method: &str, params: Option<Bytes>) -> RawInFlight {
+        Session::request(self, method, params)
+    }
+
+    fn notices(&self) -> broadcast::Receiver<Notice> {
+        Session::notices(self)
+    }
+}
+
+/// Asks the newest client of a server session that can be reached.
+pub(crate) struct Newest {
+    pub(crate) gateway: Weak<Gateway>,
+    pub(crate) key: BackKey,
+}
+
+#[async_trait]
+impl Asker for Newest {
+    async fn ask(&self, question: Question) -> Reply {
+        let Some(gateway) = self.gateway.upgrade() else { return passthrough::nobody(question.kind) };
+        for session in gateway.sessions.attached(&self.key) {
+            if let Some(stream) = session.stream() {
+                return passthrough::ask(session, stream, question, gateway.config.limits.clone()).await;
+            }
+        }
+        passthrough::nobody(question.kind)
+    }
+}

@@ -1,0 +1,212 @@
+//! Waiting for a recorded call, and what its client gets when it lasts.
+
+use std::collections::HashSet;
+
+use taskgate_core::gate::{Carry, Route};
+use taskgate_core::operation::Stage;
+use taskgate_core::task::{CancelRule, Ending, Question, QuestionKey};
+use taskgate_engine::{Handle, Signal};
+use taskgate_store::record::Record;
+use taskgate_wire::dialect::{b, fault_error};
+use taskgate_wire::json;
+use taskgate_wire::mrtr;
+use taskgate_wire::rpc_error::RpcError;
+use taskgate_wire::splice::{Edit, splice};
+use tokio::time::Instant;
+
+use crate::asks::AskedFor;
+use crate::calls::{Checked, Start};
+use crate::dispatch::{Failure, Via, text};
+use crate::follow::{Follow, Known};
+use crate::initialize::server_info;
+use crate::reply::Reply;
+use crate::view::view;
+use crate::{handle_tool, retry};
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Until then.
+    Until(Instant),
+    /// It has lasted long enough: a task or handle is given at once, unless the result is there.
+    Lasted,
+}
+
+/// Waits for the end of a call in its client's own time, and answers by what there is then.
+pub(crate) async fn wait(
+    checked: &Checked<'_>,
+    handle: Handle,
+    wait: Wait,
+    start: Start,
+) -> Result<Reply, Failure> {
+    let is_modern = matches!(checked.via, Via::Modern(_));
+    let mut abandoned = Abandoned { checked, handle: is_modern.then(|| handle.clone()) };
+    let reply = hold(checked, handle, wait, start).await;
+    if !matches!(reply, Err(Failure::Cancelled)) {
+        // An answer that was given, a handle among them, leaves nothing to cancel.
+        abandoned.handle = None;
+    }
+    reply
+}
+
+async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Start) -> Result<Reply, Failure> {
+    let exchange = checked.exchange;
+    let mut signals = handle.signals();
+    let mut signals_open = true;
+    let mut asked = HashSet::new();
+    let until = match wait {
+        Wait::Until(until) => Some(until),
+        Wait::Lasted => None,
+    };
+    if let (Via::Legacy(_), Carry::Plain, Some(_)) = (checked.via, checked.carry, until) {
+        // Should its stream break, the answer can be had by GET.
+        exchange.outlet.resumable(&handle.record().id);
+    }
+    let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
+    loop {
+        let record = handle.record();
+        if record.task.ending().is_some() {
+            return over(checked, &record, start);
+        }
+        if let Some(reply) = questions(checked, &record, &mut asked) {
+            return Ok(reply);
+        }
+        let Some(until) = until else { return Ok(lasts(checked, &handle, start)) };
+        tokio::select! {
+            _ = handle.changed() => {}
+            signal = signals.recv(), if signals_open => match signal {
+                Ok(Signal::Progress(params)) => checked.progress(&params),
+                Ok(Signal::Log(params)) => checked.log(&params),
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
+            },
+            () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
+                // Its client does not want it any more, and hears nothing more of it.
+                if let Via::Legacy(_) = checked.via {
+                    // A-092, G-003
+                    checked.cancel(&handle, CancelRule::Wish);
+                }
+                return Err(Failure::Cancelled);
+            }
+            () = tokio::time::sleep_until(until) => {
+                if checked.route == Route::Sync {
+                    checked.cancel(&handle, CancelRule::Wish);
+                    return Err(checked.out_of_time());
+                }
+                return Ok(lasts(checked, &handle, start));
+            }
+        }
+    }
+}
+
+/// A stateless client that goes away cancels what was not sent yet. What was sent is left to finish and be settled
+/// (G-019, design 7).
+struct Abandoned<'c> {
+    checked: &'c Checked<'c>,
+    handle: Option<Handle>,
+}
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && handle.record().operation.stage == Stage::Prepared
+        {
+            self.checked.cancel(&handle, CancelRule::Wish);
+        }
+    }
+}
+
+/// The answer of a call that is over.
+fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, Failure> {
+    let id = checked.exchange.request.id();
+    match record.task.ending() {
+        Some(Ending::Returned { result, .. }) => {
+            let says = checked.upstream.says();
+            let info = server_info(&says);
+            match start {
+                Start::Fresh => Ok(checked.via.result(id, result, info)),
+                Start::Joined => Ok(checked.via.result(id, &say_joined(result, &record.id), info)),
+            }
+        }
+        Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
+        Some(Ending::Faulted(fault)) => Err(fault_error(fault).into()),
+        Some(Ending::Cancelled) => Err(RpcError::task_cancelled(&record.id).into()),
+        None => Err(RpcError::internal("The call is not over").into()),
+    }
+}
+
+/// The words for a call that joined another (design 3).
+pub(crate) const JOINED: &str =
+    "An identical call was made before, so this one joined it: nothing was started a second time.";
+
+/// Tells the caller, in its own content, that nothing was done twice.
+fn say_joined(result: &bytes::Bytes, id: &taskgate_core::id::TaskId) -> bytes::Bytes {
+    let content = json::at(text(result), &["content"]).and_then(|content| json::elements(content).ok());
+    let Some(mut blocks) = content else { return result.clone() };
+    let note = format!("{{\"type\":\"text\",\"text\":\"{JOINED}\"}}");
+    blocks.push(&note);
+    let blocks = format!("[{}]", blocks.join(","));
+    let joined = format!("\"{}\"", id.expose());
+    let edits = [Edit::set(&["content"], blocks), Edit::set(&["_meta", "taskgate/joined"], joined)];
+    splice(text(result), &edits).unwrap_or_else(|_| result.clone())
+}
+
+/// What open questions mean for a call that is still waited for.
+fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<QuestionKey>) -> Option<Reply> {
+    let open = record.task.outstanding()?.questions();
+    match (checked.via, checked.carry) {
+        (Via::Modern(_), Carry::Extension) if !is_before_task(record, open.values()) => {
+            Some(created(checked, record))
+        }
+        (Via::Modern(_), Carry::Extension | Carry::Plain | Carry::Augmented) => {
+            let all = open.iter().map(|(key, question)| (key.0.as_str(), question));
+            let state = retry::seal(checked, record);
+            Some(Reply::result(checked.exchange.request.id(), text(&mrtr::write(all, Some(&state)))))
+        }
+        (Via::Legacy(session), _) => {
+            // G-004: asked on the call's own stream while it is waited for, or else when its handle is given.
+            for (key, question) in open {
+                if asked.contains(key) || !session.negotiated.offers.can_ask(question.kind) {
+                    continue;
+                }
+                let to = AskedFor::Task { task: record.id.clone(), key: key.clone() };
+                let (count, message) = session.asks.open(question, to, None, session.version());
+                if checked.exchange.outlet.send(message.clone()) || session.send(message) {
+                    asked.insert(key.clone());
+                } else {
+                    session.asks.forget(count);
+                }
+            }
+            None
+        }
+    }
+}
+
+/// Whether the server asks before it decides between a result and a task. Such rounds are finished on the original
+/// request (B-069); once there is a task, here or there, questions go through it.
+fn is_before_task<'q>(record: &Record, mut open: impl Iterator<Item = &'q Question>) -> bool {
+    matches!(record.operation.stage, Stage::Dispatched { .. })
+        && open.all(|question| question.back_key.is_some())
+}
+
+/// What a call gets that lasts: a task or a handle.
+fn lasts(checked: &Checked<'_>, handle: &Handle, start: Start) -> Reply {
+    let record = handle.record();
+    match (checked.via, checked.carry) {
+        (Via::Modern(_), Carry::Extension) => created(checked, &record),
+        (via, _) => {
+            if let Via::Legacy(session) = via {
+                // Questions that come later still reach a client with an open stream.
+                Follow::start(&checked.exchange.gateway, session, handle, None, Known::AsHandle);
+            }
+            let result = handle_tool::stand_in(&checked.exchange.gateway, &record, start);
+            via.result(checked.exchange.request.id(), &result, server_info(&checked.upstream.says()))
+        }
+    }
+}
+
+/// `CreateTaskResult` (B-065). The record is on disk, so `tasks/get` will find it (B-067, X-008).
+fn created(checked: &Checked<'_>, record: &Record) -> Reply {
+    let created = b::create_result(&view(&checked.exchange.gateway.engine, record));
+    Reply::result(checked.exchange.request.id(), text(&created))
+}
