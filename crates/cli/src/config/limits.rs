@@ -42,7 +42,7 @@ impl RawLimits {
         server.idle = self.server_idle.duration();
         server.grace = self.server_grace.duration();
         server.restart = Restart {
-            first: self.restart_first.duration(),
+            first: self.restart_first.duration().min(self.restart_max.duration()),
             max: self.restart_max.duration(),
             calm: self.restart_calm.duration(),
         };

@@ -28,7 +28,8 @@ pub(crate) struct RawConfig {
     pub(crate) store: RawStore,
     /// What modern lists (dialect B) say about caching where the server behind says nothing.
     pub(crate) listing: RawListing,
-    /// What the gateway keeps to. The first values suit one person's machine.
+    /// What the gateway keeps to. The first values suit one person's machine. One that is left out gives way to a
+    /// smaller bound that is written: with `ttl_max = "1h"` the default `ttl` is an hour too.
     pub(crate) limits: RawLimits,
     /// The servers behind the gateway, by name. Each answers at `/NAME/mcp`; if there is only one, it answers at
     /// `/mcp` too. In `command`, `args`, `env`, `cwd`, `url` and `headers`, `${NAME}` stands for a variable of the

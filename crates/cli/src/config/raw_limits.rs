@@ -7,7 +7,7 @@ use taskgate_core::time::Millis;
 
 use super::units::{Size, Span};
 
-/// What the gateway keeps to.
+/// What the gateway keeps to. A key that is left out gives way to a smaller bound that is written.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawLimits {

@@ -121,23 +121,30 @@ pub(crate) fn resolve(path: &str, folder: &Path, environment: &Environment) -> P
     }
 }
 
+/// Reads the limits. One that was left at its default gives way to a smaller bound; one that was written does not.
 fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::Limits {
-    let mut ordered = |(low, low_value): (&str, Span), (high, high_value): (&str, Span)| {
-        if low_value.0 > high_value.0 {
+    let first = RawLimits::default();
+    let mut within = |(low, value, default): (&str, Span, Span), (high, bound): (&str, Span)| {
+        if value.0 > bound.0 && value != default {
             faults.push(Fault::new(
                 &["limits", low],
-                format!("`{low}` is {low_value}, longer than `{high}` ({high_value})"),
+                format!("`{low}` is {value}, longer than `{high}` ({bound})"),
                 format!("shorten `{low}`, or lengthen `{high}` in [limits]"),
             ));
         }
+        value.0.min(bound.0)
     };
-    ordered(("task_after", raw.task_after), ("sync_budget", raw.sync_budget));
-    ordered(("ttl", raw.ttl), ("ttl_max", raw.ttl_max));
-    ordered(("ttl_max_anonymous", raw.ttl_max_anonymous), ("ttl_max", raw.ttl_max));
-    ordered(("deadline", raw.deadline), ("ttl_max", raw.ttl_max));
-    ordered(("deadline_anonymous", raw.deadline_anonymous), ("ttl_max_anonymous", raw.ttl_max_anonymous));
-    ordered(("poll_floor", raw.poll_floor), ("poll_ceiling", raw.poll_ceiling));
-    ordered(("restart_first", raw.restart_first), ("restart_max", raw.restart_max));
+    let ttl_max = ("ttl_max", raw.ttl_max);
+    let ttl = within(("ttl", raw.ttl, first.ttl), ttl_max);
+    let ttl_max_shared =
+        within(("ttl_max_anonymous", raw.ttl_max_anonymous, first.ttl_max_anonymous), ttl_max);
+    let deadline = within(("deadline", raw.deadline, first.deadline), ttl_max);
+    let deadline_shared = within(
+        ("deadline_anonymous", raw.deadline_anonymous, first.deadline_anonymous),
+        ("ttl_max_anonymous", Span(ttl_max_shared)),
+    );
+    let floor = within(("poll_floor", raw.poll_floor, first.poll_floor), ("poll_ceiling", raw.poll_ceiling));
+    within(("restart_first", raw.restart_first, first.restart_first), ("restart_max", raw.restart_max));
     for (name, value) in raw.counts() {
         if value == 0 {
             faults.push(Fault::new(
@@ -157,19 +164,19 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
         }
     }
     taskgate_engine::limits::Limits {
-        ttl: raw.ttl.0,
+        ttl,
         ttl_max: raw.ttl_max.0,
-        ttl_max_shared: raw.ttl_max_anonymous.0,
+        ttl_max_shared,
         linger: raw.linger.0,
-        deadline: raw.deadline.0,
-        deadline_shared: raw.deadline_anonymous.0,
+        deadline,
+        deadline_shared,
         start_by: raw.start_by.0,
         cancel_grace: raw.cancel_grace.0,
         live_max: raw.live_tasks,
         live_max_shared: raw.live_tasks_anonymous,
         running_max: raw.running,
         queue_max: raw.queue,
-        rhythm: Rhythm { floor: raw.poll_floor.0, ceiling: raw.poll_ceiling.0 },
+        rhythm: Rhythm { floor, ceiling: raw.poll_ceiling.0 },
         create: Allowance { time: raw.create_time.0, attempts: raw.create_attempts },
         status_read: Allowance { time: raw.status_read_time.0, attempts: raw.status_read_attempts },
         result: Allowance { time: raw.result_time.0, attempts: raw.result_attempts },

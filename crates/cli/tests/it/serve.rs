@@ -1,0 +1,230 @@
+//! `serve`: all kinds of call over HTTP, and what is said when it cannot start.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{
+    DemoServer, Gateway, Legacy, Running, config, folder, get, modern, post, run_in, said, taskgate,
+};
+
+/// Looks until the task is over.
+fn task_b(url: &str, id: &str) -> Value {
+    loop {
+        let task = modern(url, "tasks/get", id, json!({ "taskId": id }))["result"].clone();
+        if task["status"] != "working" {
+            return task;
+        }
+    }
+}
+
+fn all_kinds_of_call(dialect: &str) {
+    let server = DemoServer::start(dialect);
+    let more = "limits.sync_budget = \"300ms\"\nlimits.task_after = \"100ms\"";
+    let folder = folder(&[("taskgate.toml", &config(&server.url, more))]);
+    let gateway = Gateway::start(folder.path());
+    let url = &gateway.url;
+    let legacy = Legacy::open(url);
+    let report =
+        |title: &str| json!({ "name": "slow_report", "arguments": { "title": title, "seconds": 1 } });
+
+    let echo = legacy.request("tools/call", json!({ "name": "echo", "arguments": { "text": "hello" } }));
+    assert_eq!(echo["result"]["content"][0]["text"], "hello", "{echo}");
+
+    let plain = legacy.request("tools/call", report("plain"));
+    let handle = &plain["result"]["structuredContent"]["taskgate"]["taskId"];
+    assert!(handle.is_string(), "{plain}");
+    let wait = json!({ "name": "taskgate_task", "arguments": { "action": "wait", "taskId": handle } });
+    let done = loop {
+        let said = legacy.request("tools/call", wait.clone());
+        if said["result"]["structuredContent"]["taskgate"]["status"] != "working" {
+            break said;
+        }
+    };
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("\"plain\" is ready"), "{done}");
+
+    let mut params = report("a");
+    params["task"] = json!({});
+    let created = legacy.request("tools/call", params);
+    let id = &created["result"]["task"]["taskId"];
+    assert!(id.is_string(), "{created}");
+    let done = legacy.request("tasks/result", json!({ "taskId": id }));
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("\"a\" is ready"), "{done}");
+
+    let created = modern(url, "tools/call", "slow_report", report("b"));
+    assert_eq!(created["result"]["resultType"], "task", "{created}");
+    let done = task_b(url, created["result"]["taskId"].as_str().unwrap());
+    assert_eq!(done["status"], "completed", "{done}");
+    for title in ["plain", "a", "b"] {
+        assert_eq!(server.begun("slow_report", title), 1, "{title}");
+    }
+}
+
+#[test]
+fn all_kinds_of_call_work_before_a_server_of_dialect_b() {
+    all_kinds_of_call("b");
+}
+
+#[test]
+fn all_kinds_of_call_work_before_a_server_of_dialect_a() {
+    all_kinds_of_call("a");
+}
+
+#[test]
+fn all_kinds_of_call_work_before_a_plain_server() {
+    all_kinds_of_call("plain");
+}
+
+#[test]
+fn r3_3_a_task_survives_a_kill_of_the_gateway() {
+    let server = DemoServer::start("b");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, "limits.task_after = \"0s\""))]);
+    let mut gateway = Gateway::start(folder.path());
+    let report = json!({ "name": "slow_report", "arguments": { "title": "t", "seconds": 2 } });
+    let created = modern(&gateway.url, "tools/call", "slow_report", report);
+    let id = created["result"]["taskId"].as_str().unwrap().to_owned();
+    while server.begun("slow_report", "t") == 0 {}
+    gateway.running.signal(Signal::SIGKILL);
+    assert_eq!(gateway.running.code(), None);
+    let gateway = Gateway::start(folder.path());
+    let done = task_b(&gateway.url, &id);
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(server.begun("slow_report", "t"), 1);
+}
+
+#[test]
+fn r4_2_a_lost_answer_is_an_unknown_outcome_and_is_not_sent_again() {
+    let server = DemoServer::start("plain");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let gateway = Gateway::start(folder.path());
+    let legacy = Legacy::open(&gateway.url);
+    let payment = json!({ "name": "payment", "arguments": { "to": "X", "amount": 5, "lose_answer": true } });
+    for _ in 0..2 {
+        let said = legacy.request("tools/call", payment.clone());
+        assert_eq!(said["error"]["code"], -32603, "{said}");
+        assert_eq!(said["error"]["data"]["outcome"], "unknown", "{said}");
+    }
+    assert_eq!(server.begun("payment", "5 to X"), 1);
+}
+
+#[test]
+fn the_only_server_answers_at_mcp_too_and_a_browser_elsewhere_does_not() {
+    let server = DemoServer::start("b");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let gateway = Gateway::start(folder.path());
+    let short = gateway.url.replace("/demo/mcp", "/mcp");
+    assert!(gateway.url.ends_with("/demo/mcp"));
+    Legacy::open(&short);
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    assert_eq!(post(&short, &[("origin", "https://evil.example")], &message).status, 403);
+    assert_eq!(get(&gateway.url.replace("/demo/mcp", "/nothing")).status, 404);
+}
+
+#[test]
+fn a_signal_ends_it_in_good_order() {
+    let server = DemoServer::start("b");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut gateway = Gateway::start(folder.path());
+        gateway.running.signal(signal);
+        assert_eq!(gateway.running.code(), Some(0), "{}", gateway.running.stderr());
+    }
+}
+
+#[test]
+fn logs_are_json_where_asked_and_stdout_holds_only_endpoints() {
+    let server = DemoServer::start("b");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let mut command = taskgate(&["serve", "--log", "json", "--config", "taskgate.toml"]);
+    command.current_dir(folder.path());
+    let mut running = Running::start(command);
+    let lines = [running.text_line(), running.text_line()];
+    assert!(
+        lines[0].starts_with("demo  http://127.0.0.1:") && lines[0].ends_with("/demo/mcp\n"),
+        "{lines:?}"
+    );
+    assert!(lines[1].ends_with("/mcp\n"), "{lines:?}");
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.text_line(), "");
+    let log = running.stderr();
+    assert!(log.lines().count() > 0);
+    for line in log.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = folder(&[("taskgate.toml", "[store]\npath = \"t.db\"\n[servers.a]\ncommand = \"a\"\n")]);
+    let output = run_in(folder.path(), &["serve", "--config", "taskgate.toml", "--listen", &address]);
+    assert_eq!(output.status.code(), Some(4));
+    let port = taken.local_addr().unwrap().port().to_string();
+    insta::assert_snapshot!(said(&output).replace(&port, "PORT"));
+    assert!(!folder.path().join("t.db").exists(), "nothing else was touched");
+}
+
+#[test]
+fn a_damaged_database_is_told() {
+    let folder = folder(&[
+        ("taskgate.toml", "[store]\npath = \"t.db\"\n[servers.a]\ncommand = \"a\"\n"),
+        ("t.db", &"this is no database, and it is long enough to be looked at ".repeat(200)),
+    ]);
+    let output = run_in(folder.path(), &["serve", "--config", "taskgate.toml", "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    let said = said(&output);
+    assert!(said.contains("t.db") && said.contains("move it away"), "{said}");
+}
+
+#[test]
+fn a_database_that_another_process_has_is_told() {
+    let server = DemoServer::start("b");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let _first = Gateway::start(folder.path());
+    let output = run_in(folder.path(), &["serve", "--config", "taskgate.toml"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(said(&output).contains("in use by another taskgate process"), "{}", said(&output));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    let folder = folder(&[("taskgate.toml", "[store]\npath = \"no/t.db\"\n[servers.a]\ncommand = \"a\"\n")]);
+    let no = folder.path().join("no");
+    std::fs::create_dir(&no).unwrap();
+    std::fs::set_permissions(&no, std::fs::Permissions::from_mode(0o500)).unwrap();
+    if std::fs::write(no.join("probe"), "").is_ok() {
+        // The superuser writes anywhere, so there is nothing to be told.
+        return;
+    }
+    let output = run_in(folder.path(), &["serve", "--config", "taskgate.toml", "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+}
+
+#[test]
+fn an_address_that_others_reach_is_refused_from_a_flag_too() {
+    let folder = folder(&[("taskgate.toml", "[servers.a]\ncommand = \"a\"\n")]);
+    let output = run_in(folder.path(), &["serve", "--config", "taskgate.toml", "--listen", "0.0.0.0:1"]);
+    insta::assert_snapshot!(said(&output));
+}
+
+#[test]
+fn without_a_configuration_it_says_how_to_give_one() {
+    let folder = folder(&[]);
+    insta::assert_snapshot!(said(&run_in(folder.path(), &["serve"])));
+}
+
+#[test]
+fn a_server_that_will_not_start_is_told_at_once_and_the_others_go_on() {
+    let server = DemoServer::start("b");
+    let more = "[servers.gone]\ncommand = \"/does/not/exist\"";
+    let folder = folder(&[("taskgate.toml", &config(&server.url, more))]);
+    let mut gateway = Gateway::start(folder.path());
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(gateway.running.child.stderr.take().unwrap()));
+    let told = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("/does/not/exist")));
+    assert!(told.is_some());
+    Legacy::open(&gateway.url);
+}
