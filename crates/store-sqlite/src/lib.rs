@@ -18,6 +18,7 @@ mod reader;
 mod row;
 mod writer;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +42,6 @@ pub struct Options {
 }
 
 /// A store in one file, which this process has for itself.
-#[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
     secret: [u8; 32],
@@ -143,6 +143,13 @@ impl Store for SqliteStore {
         self.health.close();
         self.readers.close();
         self.writer.close().await;
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    /// Not the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

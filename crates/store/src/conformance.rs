@@ -59,6 +59,7 @@ macro_rules! conformance {
                 inv_15_a_stale_append_changes_nothing
                 inv_25_an_append_by_a_stranger_finds_nothing
                 inv_03_a_task_that_is_over_stays_as_it_is
+                inv_06_the_log_has_one_terminal_event
                 r4_7_an_outcome_may_come_after_the_end
                 design_7_a_confirmed_outcome_stays
                 r6_5_questions_are_kept_with_their_phase

@@ -10,7 +10,7 @@ use taskgate_core::operation::{Outcome, Stage};
 use taskgate_core::task::{QuestionKey, State, Task};
 
 use crate::Error;
-use crate::record::Record;
+use crate::record::{Change, Record};
 
 /// A breach. Only a defect of ours can ask for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -40,13 +40,21 @@ impl Breach {
     }
 }
 
-/// Whether `old` may become `new`; `closed` are the keys of questions that are settled or void.
+/// Whether `old` may become `new` by `changes`; `closed` are the keys of questions that are settled or void.
 ///
 /// # Errors
 /// The rule that forbids it.
-pub fn check(old: &Record, new: &Record, closed: &BTreeSet<QuestionKey>) -> Result<(), Breach> {
-    if matches!(old.task.state, State::Over { .. }) && old.task != new.task {
-        return Err(Breach::OverIsFinal);
+pub fn check(
+    old: &Record,
+    new: &Record,
+    changes: &[Change],
+    closed: &BTreeSet<QuestionKey>,
+) -> Result<(), Breach> {
+    if matches!(old.task.state, State::Over { .. }) {
+        after_the_end(changes)?;
+        if old.task != new.task {
+            return Err(Breach::OverIsFinal);
+        }
     }
     if let Stage::Settled(Outcome::Confirmed(_)) = old.operation.stage
         && old.operation.stage != new.operation.stage
@@ -57,6 +65,21 @@ pub fn check(old: &Record, new: &Record, closed: &BTreeSet<QuestionKey>) -> Resu
         .any(|key| closed.contains(key) || old.task.answering.contains_key(key))
         || new.task.answering.keys().any(|key| closed.contains(key));
     if goes_back { Err(Breach::QuestionGoesBack) } else { Ok(()) }
+}
+
+/// Whether `changes` may happen to a task that is over: there is one terminal event, and none of the task's after it
+/// (INV-06).
+///
+/// # Errors
+/// [`Breach::OverIsFinal`]
+pub fn after_the_end(changes: &[Change]) -> Result<(), Breach> {
+    for change in changes {
+        match change {
+            Change::Created | Change::Task(_) => return Err(Breach::OverIsFinal),
+            Change::Operation(_) | Change::Observed(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// The keys of the questions that are open in `task`, waiting or on their way.

@@ -6,6 +6,7 @@ mod fault;
 mod state;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,17 +22,23 @@ use crate::record::{Change, Record, Session};
 use crate::{AppendError, CreateError, Created, Error, Join, Store};
 
 /// A store in memory. Clones of one are handles to it, closed together; [`MemoryStore::reopen`] makes a new one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MemoryStore {
     kept: Arc<Kept>,
     closed: Arc<AtomicBool>,
 }
 
-#[derive(Debug)]
 struct Kept {
     secret: [u8; 32],
     state: Mutex<State>,
     faults: Mutex<BTreeMap<CommandKind, VecDeque<Fault>>>,
+}
+
+impl fmt::Debug for MemoryStore {
+    /// Neither the secret nor anybody's payloads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
 }
 
 impl Default for MemoryStore {

@@ -8,7 +8,7 @@ use taskgate_core::time::UnixMillis;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, StateKind, TaskColumns};
 use taskgate_store::codec::event::EventRow;
 use taskgate_store::codec::{Code, Part, Place, signed};
-use taskgate_store::law::Breach;
+use taskgate_store::law::{self, Breach};
 use taskgate_store::record::{Change, Record};
 
 use super::{Command, questions};
@@ -92,6 +92,9 @@ impl Command for Append {
             return Ok(Appended::Conflict { found: Some(found) });
         }
         let was = place.code("state", stored.state)?;
+        if was == StateKind::Over {
+            law::after_the_end(&self.changes).map_err(|breach| breach.refused(Self::DOING))?;
+        }
         self.task(database)?;
         self.ending(database, was)?;
         questions::sync(database, principal, id, stored.questions, &record.task)?;

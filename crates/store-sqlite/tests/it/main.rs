@@ -2,4 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod child;
 mod conforms;
+mod crash;
+mod differential;
+mod disk;
+mod evidence;
+mod fences;
+mod opening;
+mod scale;

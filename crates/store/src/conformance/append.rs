@@ -110,6 +110,21 @@ pub async fn inv_03_a_task_that_is_over_stays_as_it_is(factory: &impl Factory) {
     assert_kept(&store, &over).await;
 }
 
+/// Though the record would stay as it is.
+pub async fn inv_06_the_log_has_one_terminal_event(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    let first = record("one");
+    put(&store, &first).await;
+    let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
+    let (over, changes) = advance(&sent, NOW, lose());
+    store.append(Arc::new(over.clone()), changes.clone()).await.expect("the version is the next one");
+    let mut again = over.clone();
+    again.version += 1;
+    let refused = store.append(Arc::new(again), changes).await;
+    assert!(matches!(refused, Err(AppendError::Store(Error::Backend { .. }))), "{refused:?}");
+    assert_kept(&store, &over).await;
+}
+
 /// In dialect A a cancelled task stays cancelled, and the effect is known elsewhere.
 pub async fn r4_7_an_outcome_may_come_after_the_end(factory: &impl Factory) {
     let store = factory.fresh().await;

@@ -103,7 +103,7 @@ impl State {
         new.task.lifetime = old.task.lifetime;
         new.operation.effect = old.operation.effect;
         new.operation.replay = old.operation.replay;
-        law::check(old, &new, &row.closed).map_err(|breach| breach.refused("append to a record"))?;
+        law::check(old, &new, changes, &row.closed).map_err(|breach| breach.refused("append to a record"))?;
         let still_open: BTreeSet<_> = law::open_keys(&new.task).collect();
         let closing: Vec<_> =
             law::open_keys(&old.task).filter(|key| !still_open.contains(key)).cloned().collect();
