@@ -236,8 +236,14 @@ async fn adopt(
     wait::wait(&checked, handle, wait, Start::Fresh).await
 }
 
+/// A call that never began, made again: the first one of its kind is no call to join.
+pub(crate) async fn again(checked: Checked<'_>) -> Result<Reply, Failure> {
+    let join = if checked.key.is_some() { Join::SameKey } else { Join::Never };
+    submit(checked, join).await
+}
+
 /// A call that is recorded before the server hears of it (R4.2).
-pub(crate) async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
+async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
     let join = match (&checked.key, checked.carry, checked.policy.effect) {
         (Some(_), _, _) => Join::SameKey,
         (None, Carry::Plain, Effect::Reversible | Effect::Consequential) => Join::SameCall,
@@ -245,6 +251,10 @@ pub(crate) async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
             Join::Never
         }
     };
+    submit(checked, join).await
+}
+
+async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(join);
     let back = checked.upstream.clone();

@@ -17,8 +17,8 @@ use taskgate_wire::json;
 use taskgate_wire::message;
 use taskgate_wire::meta::PROGRESS_TOKEN;
 use taskgate_wire::splice::{Edit, splice};
-use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, broadcast};
 
 use crate::asks::AskedFor;
 use crate::dispatch::text;
@@ -87,7 +87,15 @@ impl Follow {
         });
         if record.task.ending().is_none() {
             follows.insert(record.id.clone(), follow.clone());
-            tokio::spawn(run(Arc::downgrade(gateway), session.clone(), follow.clone(), handle.clone()));
+            // Listened to from now on, not from the first turn of the task below.
+            let signals = handle.signals();
+            tokio::spawn(run(
+                Arc::downgrade(gateway),
+                session.clone(),
+                follow.clone(),
+                handle.clone(),
+                signals,
+            ));
         }
         follow
     }
@@ -165,8 +173,13 @@ impl Drop for Waits {
     }
 }
 
-async fn run(gateway: Weak<Gateway>, session: Arc<Session>, follow: Arc<Follow>, mut handle: Handle) {
-    let mut signals = handle.signals();
+async fn run(
+    gateway: Weak<Gateway>,
+    session: Arc<Session>,
+    follow: Arc<Follow>,
+    mut handle: Handle,
+    mut signals: broadcast::Receiver<Signal>,
+) {
     let mut last = a::status(&handle.record().task);
     loop {
         let record = handle.record();

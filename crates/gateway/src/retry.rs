@@ -53,7 +53,7 @@ pub(crate) async fn go_on(checked: Checked<'_>, retry: Retry<'_>) -> Result<Repl
         RpcError::invalid_params("requestState does not belong to this request, or has expired")
     })?;
     if payload == AGAIN {
-        return calls::recorded(checked).await;
+        return calls::again(checked).await;
     }
     let id = payload
         .strip_prefix(TASK)

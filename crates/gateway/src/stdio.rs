@@ -61,9 +61,11 @@ impl Gateway {
         };
         let read = pipe.serve(BufReader::new(stdin), &shutdown).await;
         if shutdown.is_cancelled() {
+            // What is held open ends in good order (G-021).
             self.stopping.cancel();
+        } else {
+            pipe.ended.cancel();
         }
-        pipe.ended.cancel();
         let drain = Limits::span(self.config.limits.drain);
         let _ =
             tokio::time::timeout(drain, async { while pipe.running.join_next().await.is_some() {} }).await;

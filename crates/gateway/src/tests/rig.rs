@@ -140,8 +140,19 @@ impl Fake {
 
     pub(crate) fn tools() -> Value {
         let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}});
-        let names =
-            ["echo", "slow", "fail", "raise", "ask", "twice", "mrtr", "task", "progress", "url_first"];
+        let names = [
+            "echo",
+            "slow",
+            "fail",
+            "raise",
+            "ask",
+            "twice",
+            "mrtr",
+            "task",
+            "progress",
+            "later",
+            "url_first",
+        ];
         json!({"tools": names.map(tool)})
     }
 
@@ -209,6 +220,12 @@ impl Back for Fake {
                     events.send(BackEvent::Log(log)).unwrap();
                     gate.wait().await;
                     returned("done")
+                }
+                "later" => {
+                    gate.wait().await;
+                    events.send(BackEvent::Progress(Bytes::from_static(br#"{"progress":1}"#))).unwrap();
+                    events.send(BackEvent::Log(Bytes::from_static(br#"{"level":"info","data":1}"#))).unwrap();
+                    std::future::pending().await
                 }
                 _ => {
                     gate.wait().await;
