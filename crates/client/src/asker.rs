@@ -5,7 +5,7 @@ use taskgate_core::task::Question;
 use taskgate_engine::back::Reply;
 
 /// Answers a server's requests that belong to no call: `roots/list` after the handshake, or whatever comes on the
-/// stream that hangs on no request. Without one, such requests are refused by `-32601`.
+/// stream that hangs on no request. Without one, such requests are refused by `-32601` after a moment.
 #[async_trait]
 pub trait Asker: Send + Sync + 'static {
     /// Answers one. Its kind is one that the session offers.

@@ -68,8 +68,13 @@ impl Session {
                 Some(Ok(params)) => Some(params),
                 None => None,
             };
+            let sort = match method.as_str() {
+                "prompts/get" | "resources/read" => Sort::Reading,
+                _ => Sort::Other,
+            };
             let said = core
                 .ask(Ask {
+                    sort,
                     declares_tasks: false,
                     is_foreign: true,
                     patience: None,
@@ -107,7 +112,8 @@ impl Session {
         self.core.traffic.notices()
     }
 
-    /// Installs who answers what the server asks outside of any call. Until then it is told `-32601`.
+    /// Installs who answers what the server asks outside of any call. Without one it is told `-32601`, two seconds
+    /// after it asked.
     pub fn set_asker(&self, asker: Box<dyn Asker>) {
         self.core.traffic.set_asker(Arc::from(asker));
     }

@@ -15,8 +15,8 @@ use taskgate_wire::offers::Offers;
 use taskgate_wire::rpc_error::code;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::{Era, RequestId, RpcError, answer, dialect, question};
-use tokio::sync::{broadcast, mpsc, oneshot};
-use tokio::time::{Duration, Instant};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::time::{Duration, Instant, timeout};
 
 use crate::asker::Asker;
 use crate::notice::Notice;
@@ -25,6 +25,8 @@ use crate::notice::Notice;
 const NOTICES: usize = 256;
 /// Questions kept for a task that nobody watches yet, and tasks that have some.
 const PARKED_MAX: usize = 64;
+/// How long a request that belongs to no call waits for somebody who answers such requests.
+const ASKER_GRACE: Duration = Duration::from_secs(2);
 /// Abandoned calls that are remembered because they may still ask something.
 const GHOSTS_MAX: usize = 1_024;
 /// Progress and log messages of one call: so many at once, and so many a second.
@@ -47,7 +49,9 @@ pub(crate) enum Sort {
     Call,
     /// A `tools/call` with `params.task`.
     Augmented,
-    /// Anything else.
+    /// A request of another method that may need input before it is answered (B-122).
+    Reading,
+    /// Anything else: it asks for nothing.
     Other,
 }
 
@@ -64,7 +68,7 @@ pub(crate) struct Traffic {
     asks: AtomicU64,
     tools_changed: AtomicBool,
     notices: broadcast::Sender<Notice>,
-    asker: Mutex<Option<Arc<dyn Asker>>>,
+    asker: watch::Sender<Option<Arc<dyn Asker>>>,
     state: Mutex<State>,
 }
 
@@ -115,7 +119,7 @@ impl Traffic {
             asks: AtomicU64::new(1),
             tools_changed: AtomicBool::new(false),
             notices: broadcast::channel(NOTICES).0,
-            asker: Mutex::new(None),
+            asker: watch::channel(None).0,
             state: Mutex::default(),
         })
     }
@@ -134,7 +138,7 @@ impl Traffic {
     }
 
     pub(crate) fn set_asker(&self, asker: Arc<dyn Asker>) {
-        *self.asker.lock() = Some(asker);
+        self.asker.send_replace(Some(asker));
     }
 
     pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
@@ -306,13 +310,11 @@ impl Traffic {
             return Whose::Call(exchange.events.clone());
         }
         let of = |sort: Sort| state.exchanges.values().filter(move |exchange| exchange.sort == sort);
-        let ghosts = state.ghosts.len();
-        for sort in [Sort::Call, Sort::Augmented, Sort::Other] {
-            match (of(sort).count() + if sort == Sort::Call { ghosts } else { 0 }, of(sort).next()) {
+        for sort in [Sort::Call, Sort::Augmented, Sort::Reading] {
+            let ghosts = if sort == Sort::Call { state.ghosts.len() } else { 0 };
+            match (of(sort).count() + ghosts, of(sort).next()) {
                 (0, _) => {}
                 (1, Some(only)) => return Whose::Call(only.events.clone()),
-                // Several listings or reads at once: none of them is likely to ask.
-                (_, _) if sort == Sort::Other => {}
                 (_, _) => return Whose::Unclear,
             }
         }
@@ -372,14 +374,16 @@ impl Traffic {
         }
     }
 
+    /// Requests may come right behind the handshake, before whoever opened the session had time to install one.
     fn ask_asker(&self, id: RequestId, question: Question, respond: Respond) {
-        let Some(asker) = self.asker.lock().clone() else {
-            let error = RpcError::method_not_found(question.kind.method());
-            return respond(message::error(Some(&id), &error));
-        };
+        let mut asker = self.asker.subscribe();
         tokio::spawn(async move {
-            let reply = asker.ask(question).await;
-            respond(response(&id, reply, None));
+            let installed = timeout(ASKER_GRACE, asker.wait_for(Option::is_some)).await;
+            let asker = installed.ok().and_then(|asker| asker.ok().and_then(|asker| asker.clone()));
+            respond(match asker {
+                Some(asker) => response(&id, asker.ask(question).await, None),
+                None => message::error(Some(&id), &RpcError::method_not_found(question.kind.method())),
+            });
         });
     }
 

@@ -99,8 +99,17 @@ impl Lines {
         self.wake.notify_one();
     }
 
+    /// Waits until the pipe takes something; before that nothing is tried, as far as tokio is concerned.
+    async fn prime(&self) {
+        let pipe = self.state.lock().pipe.clone();
+        if let Some(pipe) = pipe {
+            let _ = pipe.writable().await;
+        }
+    }
+
     /// Writes what could not be written at once, until [`Lines::close`].
     pub(crate) async fn run(&self) {
+        self.prime().await;
         loop {
             self.wake.notified().await;
             loop {
@@ -172,6 +181,7 @@ mod tests {
     async fn a_121_a_message_is_one_line_whatever_its_white_space() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
         let lines = Lines::new(sender);
+        lines.prime().await;
         lines.send(None, Bytes::from_static(b"{\r\n \"a\": 1\n}")).unwrap();
         lines.close();
         let mut all = String::new();
@@ -183,6 +193,7 @@ mod tests {
     async fn what_a_full_pipe_does_not_take_follows_in_order_or_is_recalled() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
         let lines = Lines::new(sender);
+        lines.prime().await;
         let large = Bytes::from(vec![b'x'; 300_000]);
         lines.send(Some(1), large.clone()).unwrap();
         lines.send(Some(2), Bytes::from_static(b"second")).unwrap();
@@ -204,6 +215,7 @@ mod tests {
     async fn a_closed_pipe_says_that_nothing_left() {
         let (sender, receiver) = pipe::pipe().unwrap();
         let lines = Lines::new(sender);
+        lines.prime().await;
         drop(receiver);
         assert!(lines.send(Some(1), Bytes::from_static(b"x")).is_err());
     }

@@ -1,0 +1,215 @@
+"""A server over stdio that behaves as its arguments say."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+BEHAVIOUR = set(sys.argv[1:])
+LOCK = threading.Lock()
+ASKED = {}
+WAITING = {}
+
+
+def option(name, default=None):
+    for word in BEHAVIOUR:
+        if word.startswith(name + "="):
+            return word.split("=", 1)[1]
+    return default
+
+
+def send(message):
+    with LOCK:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def reply(id, result):
+    send({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def fail(id, code, message, data=None):
+    error = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    send({"jsonrpc": "2.0", "id": id, "error": error})
+
+
+def ask(id, method, params=None):
+    done = threading.Event()
+    WAITING[id] = done
+    send({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}})
+    done.wait()
+    return ASKED[id]
+
+
+def text(words, **more):
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+TOOLS = [
+    {"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+    {"name": "must", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
+    {"name": "may", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}},
+]
+
+
+def call(message):
+    id, params = message["id"], message["params"]
+    name, arguments = params["name"], params.get("arguments", {})
+    token = params.get("_meta", {}).get("progressToken")
+    if name == "echo":
+        reply(id, text(json.dumps(params)))
+    elif name == "progress":
+        for n in range(3):
+            send({"jsonrpc": "2.0", "method": "notifications/progress",
+                  "params": {"progressToken": token, "progress": n, "message": "step"}})
+        reply(id, text("done"))
+    elif name == "elicit":
+        said = ask("q-%s" % id, "elicitation/create", {"message": arguments["q"], "requestedSchema": {}})
+        reply(id, text(json.dumps(said)))
+    elif name == "crash":
+        sys.stderr.write("about to \x1b[31mdie\x1b[0m\n")
+        sys.stderr.flush()
+        os._exit(7)
+    elif name == "hang":
+        pass
+    elif name == "flood":
+        while True:
+            sys.stdout.write("this is no message\n" * 100)
+    elif name == "huge":
+        reply(id, text("x" * 3_000_000))
+    elif name == "rubbish":
+        sys.stdout.write("Listening on port 8080\nnot json\n[]\n")
+        sys.stdout.flush()
+        reply(id, text("fine"))
+    elif name == "must" and "task" not in params:
+        if "text-refusal" in BEHAVIOUR:
+            reply(id, text("MCP error -32601: Tool must requires task augmentation", isError=True))
+        else:
+            fail(id, -32601, "Tool requires a task")
+    elif name == "never" and "task" in params:
+        fail(id, -32602, "[ {\"code\": \"unrecognized_keys\", \"keys\": [\"task\"]} ]")
+    elif name in ("must", "may") and "task" in params:
+        make_task(id, params["task"], token)
+    else:
+        reply(id, text("plain"))
+
+
+TASKS = {}
+
+
+def make_task(id, wish, token):
+    task = {"taskId": "up:1", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+            "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": wish.get("ttl"), "pollInterval": 40}
+    TASKS["up:1"] = {"task": task, "token": token}
+    # Row 7 of the peers' page: the notification may come first.
+    send({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task})
+    reply(id, {"task": task})
+
+
+def task_method(message):
+    id, method, params = message["id"], message["method"], message["params"]
+    task = TASKS.get(params["taskId"])
+    if task is None:
+        return fail(id, -32602, "Failed to retrieve task: Task not found")
+    related = {"io.modelcontextprotocol/related-task": {"taskId": params["taskId"]}}
+    if method == "tasks/get":
+        reply(id, task["task"])
+    elif method == "tasks/cancel":
+        if task["task"]["status"] in ("completed", "cancelled"):
+            return fail(id, -32602, "Cannot cancel a final task")
+        task["task"]["status"] = "cancelled"
+        reply(id, task["task"])
+    elif "no-hold" in BEHAVIOUR and task["task"]["status"] == "working":
+        fail(id, -32602, "Task not completed yet")
+    else:
+        send({"jsonrpc": "2.0", "method": "notifications/progress",
+              "params": {"progressToken": task["token"], "progress": 1, "_meta": related}})
+        task["task"]["status"] = "input_required"
+        send({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task["task"]})
+        said = ask(1, "elicitation/create", {"message": "sure?", "requestedSchema": {}, "_meta": related})
+        task["task"]["status"] = "completed"
+        reply(id, {**text(json.dumps(said)), "_meta": {**related, "own": 1}})
+
+
+def serve(message):
+    method, id = message.get("method"), message.get("id")
+    if method is None:
+        ASKED[id] = message.get("result", message.get("error"))
+        WAITING.pop(id).set()
+    elif method == "server/discover":
+        if "discover-silent" in BEHAVIOUR:
+            return
+        if "discover-exits" in BEHAVIOUR:
+            os._exit(1)
+        if "modern" in BEHAVIOUR:
+            return reply(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                              "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                              "ttlMs": 0, "cacheScope": "private",
+                              "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "fake", "version": "1"}}})
+        fail(id, int(option("discover", "-32601")), "No such method")
+    elif method == "initialize":
+        if "modern" in BEHAVIOUR:
+            return fail(id, -32022, "No handshake", {"supported": ["2026-07-28"]})
+        capabilities = {"tools": {"listChanged": True}}
+        if "tasks" in BEHAVIOUR:
+            capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        reply(id, {"protocolVersion": option("version", "2025-11-25"), "capabilities": capabilities,
+                   "serverInfo": {"name": "fake", "version": "1"}, "instructions": "be kind",
+                   "heard": message["params"]})
+    elif method == "notifications/initialized":
+        if "roots" in BEHAVIOUR:
+            def roots():
+                ask("r1", "roots/list")
+                ROOTS.set()
+            threading.Thread(target=roots, daemon=True).start()
+    elif method == "ping":
+        reply(id, {})
+    elif method == "tools/list":
+        cursor = message.get("params", {}).get("cursor")
+        if cursor is None:
+            reply(id, {"tools": TOOLS[:1], "nextCursor": ""})
+        else:
+            reply(id, {"tools": TOOLS[1:]})
+    elif method == "tools/call":
+        call(message)
+    elif method == "announce":
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        if "roots" in BEHAVIOUR:
+            ROOTS.wait()
+        reply(id, {"roots": ASKED.get("r1"), "cancelled": CANCELLED, "pid": os.getpid()})
+    elif method == "notifications/cancelled":
+        CANCELLED.append(message["params"]["requestId"])
+    elif method.startswith("tasks/"):
+        task_method(message)
+    elif id is not None:
+        fail(id, -32601, "Method not found")
+
+
+CANCELLED = []
+ROOTS = threading.Event()
+
+
+def main():
+    if option("fifo"):
+        # Held open by this process and by its child: who reads the other end learns when both are gone.
+        os.set_inheritable(os.open(option("fifo"), os.O_WRONLY), True)
+        subprocess.Popen(["sleep", "1000"], close_fds=False, stdin=subprocess.DEVNULL)
+    if "exit" in BEHAVIOUR:
+        sys.stderr.write("missing API key\n")
+        sys.exit(3)
+    if "stubborn" in BEHAVIOUR:
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for line in sys.stdin:
+        message = json.loads(line)
+        threading.Thread(target=serve, args=(message,), daemon=True).start() \
+            if message.get("method") in ("tools/call", "tasks/result", "announce") else serve(message)
+    if "stubborn" in BEHAVIOUR:
+        time.sleep(1000)
+
+
+main()

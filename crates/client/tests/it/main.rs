@@ -1,0 +1,9 @@
+//! Sessions with real processes and over real sockets.
+
+#![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test fails by panicking")]
+
+mod guard;
+mod http;
+mod stdio;
+mod support;
+mod web;

@@ -1,0 +1,351 @@
+//! Servers that are child processes.
+
+use std::time::Duration;
+
+use taskgate_client::{Asker, Notice, RawAnswer};
+use taskgate_core::gate::{Asking, BackTasks, TaskSupport};
+use taskgate_core::recovery::Survival;
+use taskgate_core::task::Question;
+use taskgate_engine::back::{Answer, Back, BackEvent, Backs, LookError, Reply, Stand};
+use taskgate_wire::Era;
+use tokio::time::{Instant, timeout};
+
+use crate::support::{ELICITS, answer, key, legacy, open, python, returned, servers, tool, upstream};
+
+#[tokio::test]
+async fn d_022_any_other_error_to_discover_means_initialize_on_the_same_process() {
+    for code in ["-32601", "-32602", "-32000"] {
+        let (_servers, session) = open(python(&[&format!("discover={code}")]), "{}").await;
+        let manifest = session.manifest();
+        assert_eq!(manifest.era(), Era::Legacy);
+        assert_eq!(manifest.protocol_version, "2025-11-25");
+        assert_eq!(manifest.back.instructions.as_deref(), Some("be kind"));
+        assert_eq!(manifest.evidence.len(), 1);
+        assert_eq!(manifest.tasks, BackTasks::None);
+    }
+}
+
+#[tokio::test]
+async fn d_022_silence_means_initialize() {
+    let mut config = python(&["discover-silent"]);
+    config.probe_timeout = Duration::from_millis(50);
+    let (_servers, session) = open(config, "{}").await;
+    assert_eq!(session.manifest().era(), Era::Legacy);
+}
+
+#[tokio::test]
+async fn d_023_a_process_that_exits_over_discover_is_started_once_more() {
+    let (_servers, session) = open(python(&["discover-exits"]), "{}").await;
+    assert_eq!(session.manifest().era(), Era::Legacy);
+}
+
+#[tokio::test]
+async fn d_021_a_discover_result_means_modern() {
+    let (_servers, session) = open(python(&["modern"]), ELICITS).await;
+    assert_eq!(session.manifest().era(), Era::Modern);
+    assert_eq!(session.tasks(), BackTasks::B);
+    let said = returned(session.call(tool("echo", Asking::Directed)).answer.await);
+    assert!(said.contains("\"io.modelcontextprotocol/protocolVersion\": \"2026-07-28\""), "{said}");
+    assert!(said.contains("\"extensions\": {\"io.modelcontextprotocol/tasks\": {}}"), "{said}");
+    assert!(said.contains("\"elicitation\": {}"), "{said}");
+    assert!(said.contains("\"name\": \"taskgate\""), "{said}");
+    // B-058: not declared for a call that must not become a task.
+    let said = returned(session.call(tool("echo", Asking::Held)).answer.await);
+    assert!(!said.contains("extensions"), "{said}");
+}
+
+#[tokio::test]
+async fn a_009_older_versions_are_accepted_and_unknown_ones_refused() {
+    for version in ["2025-06-18", "2025-03-26", "2024-11-05"] {
+        let (_servers, session) = open(legacy(python(&[&format!("version={version}")])), "{}").await;
+        assert_eq!(session.manifest().protocol_version, version);
+    }
+    let servers = servers(legacy(python(&["version=1999-01-01"])));
+    let error = servers.session(&key("{}")).await.unwrap_err();
+    assert!(error.to_string().contains("1999-01-01"), "{error}");
+}
+
+#[tokio::test]
+async fn x_036_initialize_offers_what_the_client_has_and_no_tasks() {
+    let (_servers, session) = open(legacy(python(&["tasks"])), ELICITS).await;
+    let said = &session.manifest().evidence[0].said;
+    assert!(said.contains("\"capabilities\": {\"elicitation\": {}}"), "{said}");
+    assert!(said.contains("\"protocolVersion\": \"2025-11-25\""), "{said}");
+}
+
+#[tokio::test]
+async fn x_004_tools_are_read_page_by_page_and_again_after_a_change() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let table = session.tools().await.unwrap();
+    assert_eq!(table.len(), 3);
+    assert_eq!(table.get("must").unwrap().support, TaskSupport::Required);
+    assert_eq!(table.get("echo").unwrap().read_only_hint, Some(true));
+    assert_eq!(table.get("echo").unwrap().digest.len(), 64);
+    assert!(std::sync::Arc::ptr_eq(&table, &session.tools().await.unwrap()));
+    let mut notices = session.notices();
+    let RawAnswer::Result(_) = session.request("announce", None).answer.await else { panic!("no result") };
+    assert_eq!(notices.recv().await.unwrap(), Notice::ToolsChanged);
+    let again = session.tools().await.unwrap();
+    assert!(!std::sync::Arc::ptr_eq(&table, &again));
+    assert_eq!(table, again);
+}
+
+#[tokio::test]
+async fn a_079_progress_comes_without_our_token() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let mut call = session.call(tool("progress", Asking::Held));
+    assert_eq!(returned(call.answer.await), "done");
+    let mut seen = 0;
+    while let Some(event) = call.events.recv().await {
+        let BackEvent::Progress(params) = event else { panic!("{event:?}") };
+        let params = String::from_utf8(params.to_vec()).unwrap();
+        assert!(params.contains("step") && !params.contains("progressToken"), "{params}");
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
+}
+
+#[tokio::test]
+async fn a_server_that_exits_at_once_is_named_with_its_last_words() {
+    let servers = servers(python(&["exit"]));
+    let error = servers.session(&key("{}")).await.unwrap_err();
+    assert_eq!(error.server, "fake");
+    assert!(error.reason.contains("exited with status 3"), "{error}");
+    assert!(error.reason.contains("missing API key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_start_is_named() {
+    let mut config = python(&[]);
+    let taskgate_client::Transport::Stdio { command, .. } = &mut config.transport else { unreachable!() };
+    *command = "/nonexistent/server".into();
+    let error = servers(config).session(&key("{}")).await.unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/server does not start"), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_in_flight_at_a_crash_is_lost_and_the_next_one_never_sent() {
+    let (servers, session) = open(legacy(python(&[])), "{}").await;
+    let answer = session.call(tool("crash", Asking::Held)).answer.await;
+    let Answer::Lost(why) = answer else { panic!("{answer:?}") };
+    assert!(why.contains("\"fake\"") && why.contains("status 7") && why.contains("about to die"), "{why}");
+    assert!(session.over().is_some());
+    let answer = session.call(tool("echo", Asking::Held)).answer.await;
+    assert!(matches!(answer, Answer::NeverSent(_)), "{answer:?}");
+    // Another process takes its place.
+    let session = servers.session(&key("{}")).await.unwrap();
+    assert!(matches!(session.call(tool("echo", Asking::Held)).answer.await, Answer::Returned { .. }));
+}
+
+#[tokio::test]
+async fn restarts_after_failures_wait_longer_and_longer() {
+    let servers = servers(legacy(python(&["exit"])));
+    let begun = Instant::now();
+    for _ in 0..3 {
+        servers.session(&key("{}")).await.unwrap_err();
+    }
+    let three = begun.elapsed();
+    servers.session(&key("{}")).await.unwrap_err();
+    servers.session(&key("{}")).await.unwrap_err();
+    // 0, 0, 50 ms; then 100 and 200 ms
+    assert!(three >= Duration::from_millis(50), "{three:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(350), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn concurrent_callers_share_one_opening() {
+    let servers = servers(legacy(python(&[])));
+    let key = key("{}");
+    let (one, two) = tokio::join!(servers.session(&key), servers.session(&key));
+    let pid = async |session: &taskgate_client::Session| match session.request("announce", None).answer.await
+    {
+        RawAnswer::Result(result) => String::from_utf8(result.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pid(&one.unwrap()).await, pid(&two.unwrap()).await);
+}
+
+#[tokio::test]
+async fn rubbish_between_messages_is_skipped() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    assert_eq!(returned(session.call(tool("rubbish", Asking::Held)).answer.await), "fine");
+}
+
+#[tokio::test]
+async fn a_server_that_floods_is_given_up_and_named() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let answer = session.call(tool("flood", Asking::Held)).answer.await;
+    let Answer::Lost(why) = answer else { panic!("{answer:?}") };
+    assert!(why.contains("floods"), "{why}");
+}
+
+#[tokio::test]
+async fn an_answer_beyond_the_limit_ends_its_call_only() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let hanging = session.call(tool("hang", Asking::Held));
+    let hanging = tokio::spawn(hanging.answer);
+    let answer = session.call(tool("huge", Asking::Held)).answer.await;
+    let Answer::Nonsense(why) = answer else { panic!("{answer:?}") };
+    assert!(why.contains("longer than the limit"), "{why}");
+    assert!(matches!(session.call(tool("echo", Asking::Held)).answer.await, Answer::Returned { .. }));
+    assert!(!hanging.is_finished());
+    hanging.abort();
+}
+
+#[tokio::test]
+async fn a_092_stopping_a_call_tells_the_server_and_dropping_it_does_not() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let stopped = session.call(tool("hang", Asking::Held));
+    let stop = stopped.stop.clone();
+    let stopped = tokio::spawn(stopped.answer);
+    let dropped = session.call(tool("hang", Asking::Held));
+    let dropped = tokio::spawn(dropped.answer);
+    // An answered call proves that both were written before it.
+    tokio::task::yield_now().await;
+    session.call(tool("echo", Asking::Held)).answer.await;
+    dropped.abort();
+    stop.cancel();
+    tokio::task::yield_now().await;
+    let RawAnswer::Result(said) = session.request("announce", None).answer.await else { panic!("no result") };
+    let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!(said["cancelled"].as_array().unwrap().len(), 1, "{said}");
+    stopped.abort();
+}
+
+#[tokio::test]
+async fn design_5_calls_that_may_ask_take_turns() {
+    let (_servers, session) = open(legacy(python(&[])), ELICITS).await;
+    let mut first = session.call(tool("elicit", Asking::Held));
+    let mut second = session.call(tool("elicit", Asking::Held));
+    let one = tokio::spawn(first.answer);
+    // The first has its turn before the second asks for one.
+    let asked = answer(&mut first.events, "{\"action\":\"accept\",\"content\":{\"n\":1}}").await;
+    let two = tokio::spawn(second.answer);
+    assert!(asked.contains("elicit"), "{asked}");
+    assert!(returned(one.await.unwrap()).contains("\"n\": 1"));
+    answer(&mut second.events, "{\"action\":\"decline\"}").await;
+    assert!(returned(two.await.unwrap()).contains("decline"));
+}
+
+#[tokio::test]
+async fn x_030_what_was_not_offered_is_refused_at_once() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let said = returned(session.call(tool("elicit", Asking::Held)).answer.await);
+    assert!(said.contains("-32601"), "{said}");
+}
+
+struct OneRoot;
+
+#[async_trait::async_trait]
+impl Asker for OneRoot {
+    async fn ask(&self, _question: Question) -> Reply {
+        Reply::Result(bytes::Bytes::from_static(b"{\"roots\":[{\"uri\":\"file:///w\"}]}"))
+    }
+}
+
+async fn roots_heard(session: &taskgate_client::Session) -> serde_json::Value {
+    let RawAnswer::Result(said) = session.request("announce", None).answer.await else { panic!("no result") };
+    serde_json::from_slice::<serde_json::Value>(&said).unwrap()["roots"].clone()
+}
+
+#[tokio::test]
+async fn requests_outside_of_calls_go_to_the_asker_even_if_it_comes_late() {
+    let (_servers, session) = open(legacy(python(&["roots"])), "{\"roots\":{}}").await;
+    tokio::task::yield_now().await;
+    session.set_asker(Box::new(OneRoot));
+    assert_eq!(roots_heard(&session).await["roots"][0]["uri"], "file:///w");
+}
+
+#[tokio::test]
+async fn requests_outside_of_calls_are_refused_without_an_asker() {
+    let (_servers, session) = open(legacy(python(&["roots"])), "{\"roots\":{}}").await;
+    assert_eq!(roots_heard(&session).await["code"], -32601);
+}
+
+#[tokio::test]
+async fn x_026_a_task_is_followed_to_its_result_by_way_of_a_question() {
+    let (_servers, session) = open(legacy(python(&["tasks"])), ELICITS).await;
+    let answered = session.call(tool("may", Asking::Augmented)).answer.await;
+    let Answer::Task(accepted) = answered else { panic!("{answered:?}") };
+    assert_eq!(accepted.upstream, upstream("up:1"));
+    assert!(matches!(accepted.look.stand, Stand::Working));
+    assert_eq!(accepted.look.poll.unwrap().0, 40);
+    let look = session.look(&accepted.upstream).await.unwrap();
+    assert_eq!(look.last_updated_at.as_deref(), Some("2026-01-01T00:00:00Z"));
+
+    let mut attending = session.attend(&accepted.upstream).unwrap();
+    let result = tokio::spawn(attending.answer);
+    let Some(BackEvent::Progress(progress)) = attending.events.recv().await else { panic!("no progress") };
+    assert!(!String::from_utf8_lossy(&progress).contains("up:1"), "X-010: the id stays here");
+    assert!(matches!(attending.events.recv().await, Some(BackEvent::Nudge)));
+    let asked = answer(&mut attending.events, "{\"action\":\"accept\"}").await;
+    assert!(asked.contains("sure?") && !asked.contains("up:1"), "{asked}");
+    let Answer::Returned { result, is_error } = result.await.unwrap() else { panic!("no result") };
+    assert!(!is_error);
+    let result = String::from_utf8(result.to_vec()).unwrap();
+    // the reply named the task; A-062: the result's own metadata stays, the task's goes.
+    assert!(result.contains("related-task") && result.contains("\"_meta\": { \"own\": 1}"), "{result}");
+    let look = session.look(&accepted.upstream).await.unwrap();
+    assert!(matches!(look.stand, Stand::Over));
+    session.cancel(&accepted.upstream).await.unwrap();
+    let error = session.look(&upstream("other")).await.unwrap_err();
+    assert!(matches!(error, LookError::UnknownTask), "{error:?}");
+    let error = session.result(&upstream("other")).await.unwrap_err();
+    assert!(matches!(error, LookError::UnknownTask), "{error:?}");
+}
+
+#[tokio::test]
+async fn peers_row_5_a_server_that_does_not_hold_results_back_is_polled() {
+    let (_servers, session) = open(legacy(python(&["tasks", "no-hold"])), ELICITS).await;
+    let Answer::Task(accepted) = session.call(tool("must", Asking::Augmented)).answer.await else {
+        panic!("no task")
+    };
+    let attending = session.attend(&accepted.upstream).unwrap();
+    assert!(matches!(attending.answer.await, Answer::Lost(_)));
+    let error = session.result(&accepted.upstream).await.unwrap_err();
+    assert!(matches!(error, LookError::Transient(_)), "{error:?}");
+    session.cancel(&accepted.upstream).await.unwrap();
+    let look = session.look(&accepted.upstream).await.unwrap();
+    assert!(matches!(look.stand, Stand::Cancelled));
+}
+
+#[tokio::test]
+async fn e_004_a_refused_form_is_repeated_in_the_other_once_and_remembered() {
+    for behaviour in [&["tasks"][..], &["tasks", "text-refusal"]] {
+        let (_servers, session) = open(legacy(python(behaviour)), "{}").await;
+        for _ in 0..2 {
+            let answered = session.call(tool("must", Asking::Held)).answer.await;
+            assert!(matches!(answered, Answer::Task(_)), "{answered:?}");
+        }
+        let answered = session.call(tool("never", Asking::Augmented)).answer.await;
+        assert_eq!(returned(answered), "plain");
+    }
+}
+
+#[tokio::test]
+async fn x_009_a_plain_result_to_an_augmented_call_is_a_result() {
+    let (_servers, session) = open(legacy(python(&["tasks"])), "{}").await;
+    assert_eq!(returned(session.call(tool("other", Asking::Augmented)).answer.await), "plain");
+}
+
+#[tokio::test]
+async fn a_026_a_server_without_tasks_is_never_sent_one() {
+    let (_servers, session) = open(legacy(python(&[])), "{}").await;
+    let said = returned(session.call(tool("echo", Asking::Augmented)).answer.await);
+    assert!(!said.contains("\"task\""), "{said}");
+}
+
+#[tokio::test]
+async fn a_015_shutdown_ends_even_a_stubborn_process() {
+    let mut config = legacy(python(&["stubborn"]));
+    config.grace = Duration::from_millis(100);
+    let (servers, session) = open(config, "{}").await;
+    assert_eq!(servers.survival(&key("{}").server), Survival::DiedWithUs);
+    let hanging = session.call(tool("hang", Asking::Held));
+    let hanging = tokio::spawn(hanging.answer);
+    session.call(tool("echo", Asking::Held)).answer.await;
+    timeout(Duration::from_secs(20), servers.shutdown()).await.unwrap();
+    let answer = hanging.await.unwrap();
+    assert!(matches!(answer, Answer::Lost(_) | Answer::NeverSent(_)), "{answer:?}");
+    servers.session(&key("{}")).await.unwrap_err();
+}
