@@ -98,6 +98,13 @@ impl Driver {
             };
             match woken {
                 Woken::Attended(answer @ (Answer::Returned { .. } | Answer::Raised { .. })) => {
+                    // What tasks/result says of a cancelled task is left to each server: Python 1.30 answers
+                    // with an empty result. Its status tells.
+                    if self.live.record().task.cancel_wished_at.is_some()
+                        && let Ok(Look { stand: Stand::Cancelled, .. }) = observer.look().await
+                    {
+                        return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+                    }
                     return self.ended(answer).await;
                 }
                 Woken::Attended(_) => {

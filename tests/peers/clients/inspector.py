@@ -183,7 +183,11 @@ def scenario():
     else:
         result = answered(mcpdo(*call(), may_fail=True))
         if isinstance(result, dict) and "failed" in result:
-            raise Wrong(result["failed"])
+            if a.scenario != "error" or modern:
+                raise Wrong(result["failed"])
+            # Of a task that failed (a tool error, in dialect A) it tells the words and keeps the result to itself.
+            report.said["notes"].append("Inspector told the words of the failed task only")
+            result = {"content": [{"type": "text", "text": result["failed"]}], "isError": True}
         if not modern and (found := tasks(connection)):
             newest = max(found, key=lambda x: x["createdAt"])
             report.task(newest["taskId"])

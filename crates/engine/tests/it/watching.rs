@@ -132,3 +132,15 @@ async fn a_place_is_free_again_once_the_back_has_made_its_task() {
     stage.back.hear().await.answer.send(task()).unwrap();
     assert_eq!(stage.back.sent.load(Ordering::SeqCst), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn q_001_an_empty_result_of_a_cancelled_task_is_a_cancellation() {
+    let stage = Stage::new(Puppet::attending(Survival::Survives, true));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let attendance = stage.back.attendance().await;
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    stage.back.stands(Stand::Cancelled);
+    attendance.answer.send(text("{}")).unwrap();
+    assert_eq!(stage.over_by(&id).await.task.ending(), Some(&Ending::Cancelled));
+}
