@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::process::{Cpu, Watched};
+use crate::process::{Cpu, Watched, busy};
 
 /// One client of a closed loop: it does the next thing when the last is done.
 pub(crate) trait Client: 'static {
@@ -31,6 +31,8 @@ pub(crate) struct Measured {
     pub(crate) times: Times,
     /// Processor time in the measured span, for each process that was watched; ours last.
     pub(crate) cpu: Vec<(String, Cpu)>,
+    /// The share of the processors that others used meanwhile: how far the figures can be trusted.
+    pub(crate) others: f64,
 }
 
 /// When things were done, and how long each took.
@@ -83,8 +85,10 @@ pub(crate) async fn closed_loop<C: Client>(
         .run_until(async {
             sleep_until(begin).await;
             let before = Cpu::of_all(watched)?;
+            let busy_before = busy()?;
             sleep_until(end).await;
-            let cpu = Cpu::of_all(watched)?
+            let busy = busy()?.saturating_sub(busy_before);
+            let cpu: Vec<_> = Cpu::of_all(watched)?
                 .into_iter()
                 .zip(before)
                 .map(|((name, after), (_, before))| (name, after - before))
@@ -93,7 +97,10 @@ pub(crate) async fn closed_loop<C: Client>(
             for one in loops {
                 times.add(&one.await.context("a client panicked")??)?;
             }
-            Ok(Measured { times, cpu })
+            let ours: Duration = cpu.iter().map(|(_, cpu): &(_, Cpu)| cpu.total).sum();
+            let cores = std::thread::available_parallelism()?.get() as f64;
+            let others = busy.saturating_sub(ours).as_secs_f64() / plan.measured.as_secs_f64() / cores;
+            Ok(Measured { times, cpu, others })
         })
         .await
 }

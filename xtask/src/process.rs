@@ -120,6 +120,20 @@ fn used(stat: &str) -> Result<Duration> {
     Ok(Duration::from_millis((ticks()? + ticks()?) * 1000 / TICKS_PER_SECOND))
 }
 
+/// Processor time of the whole machine, whoever used it: other machines on the same host too.
+pub(crate) fn busy() -> Result<Duration> {
+    busy_of(&fs::read_to_string("/proc/stat")?)
+}
+
+fn busy_of(stat: &str) -> Result<Duration> {
+    let fields =
+        stat.lines().next().and_then(|line| line.strip_prefix("cpu ")).context("a line of /proc/stat")?;
+    let ticks: Vec<u64> = fields.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    // user, nice, system, (idle, iowait,) irq, softirq, steal
+    let used: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|at| ticks.get(*at)).sum();
+    Ok(Duration::from_millis(used * 1000 / TICKS_PER_SECOND))
+}
+
 /// Memory that is really there, in bytes.
 pub(crate) fn resident(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -136,6 +150,12 @@ mod tests {
     fn processor_time_is_read_past_odd_names() {
         let stat = "12 (a b) c) S 1 12 12 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 1 0 99 1 1 1";
         assert_eq!(used(stat).unwrap(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn idle_time_is_not_busy() {
+        let stat = "cpu  100 0 50 9000 70 1 2 3 0 0\ncpu0 1 2 3";
+        assert_eq!(busy_of(stat).unwrap(), Duration::from_millis(1_560));
     }
 
     #[test]

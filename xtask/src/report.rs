@@ -25,6 +25,7 @@ pub(crate) enum Unit {
     Kibibytes,
     Mebibytes,
     Seconds,
+    Commits,
 }
 
 /// What a figure should come to.
@@ -106,6 +107,7 @@ impl Unit {
             Unit::Kibibytes => "KiB",
             Unit::Mebibytes => "MiB",
             Unit::Seconds => "s",
+            Unit::Commits => "commits",
         }
     }
 
@@ -113,6 +115,7 @@ impl Unit {
         match self {
             Unit::Millis | Unit::Seconds => format!("{value:.3} {}", self.word()),
             Unit::PerSecond => format!("{value:.0}/s"),
+            Unit::Commits => format!("{value:.2} {}", self.word()),
             Unit::Kibibytes | Unit::Mebibytes => format!("{value:.1} {}", self.word()),
         }
     }
@@ -166,6 +169,11 @@ pub(crate) fn lay_out<const N: usize>(rows: &[[String; N]]) -> String {
         }
     }
     text
+}
+
+/// So many of them.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The one in the middle.

@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use super::clients::{Bare, Creates};
-use super::section::Section;
+use super::section::{MIDDLE, SERVER, Section};
 use super::{Bench, Servers, remove};
 use crate::args::Era;
 use crate::load::closed_loop;
 use crate::load::speaker::Speaker;
 use crate::process::Process;
-use crate::report::{Figure, Mark, Unit, median};
+use crate::report::{Figure, Mark, Unit, count, median};
 use crate::sqlite::{self, row::Row};
 
 /// Of the bare rate, at 64 clients.
@@ -31,16 +31,16 @@ pub(super) async fn measure(bench: &Bench) -> Result<Section> {
             let speakers = Speaker::open_all(&gateway.peer(Era::Legacy), clients).await?;
             let creates =
                 speakers.into_iter().map(|speaker| Creates { speaker, tool: "never", ids: None }).collect();
-            let watched = [("gateway", gateway.pid()?), ("server", servers.of(Era::Legacy)?.0)];
+            let watched = [(MIDDLE, gateway.pid()?), (SERVER, servers.of(Era::Legacy)?.0)];
             let measured = closed_loop(creates, bench.plan, &watched).await?;
-            section.keep(&format!("create, {clients} clients, gateway"), &measured);
+            section.keep(&format!("create, {}, gateway", count(clients, "client")), &measured);
             rates.push(measured.times.rate());
             p50.push(measured.times.millis(0.5));
             gateway.kill()?;
             remove(&gateway.store());
         }
         let [raw, ours, served, rate] = [raw, ours, served, rates].map(median);
-        let name = |what: &str| format!("durable create, {clients} clients: {what}");
+        let name = |what: &str| format!("durable create, {}: {what}", count(clients, "client"));
         let figure =
             Figure::new(name("tasks"), rate, Unit::PerSecond).against("bare commit, same bytes", ours);
         let figure = if clients == 64 { figure.mark(Mark::Ratio(RATIO_MIN)) } else { figure };
@@ -61,8 +61,8 @@ async fn bare_over_http(bench: &Bench, clients: usize, section: &mut Section) ->
     let path = bench.file("served.db");
     let (process, address) = Process::server(&["bare", "--store", &path.to_string_lossy()])?;
     let bare = Bare::open(address, clients).await?;
-    let measured = closed_loop(bare, bench.plan, &[("gateway", process.pid())]).await?;
-    section.keep(&format!("create, {clients} clients, bare commit behind bare HTTP"), &measured);
+    let measured = closed_loop(bare, bench.plan, &[(MIDDLE, process.pid())]).await?;
+    section.keep(&format!("create, {}, bare commit behind bare HTTP", count(clients, "client")), &measured);
     drop(process);
     remove(&path);
     Ok(measured.times.rate())

@@ -4,13 +4,13 @@
 use anyhow::Result;
 
 use super::clients::{Bare, Calls};
-use super::section::Section;
+use super::section::{MIDDLE, SERVER, Section};
 use super::{Bench, Servers, remove};
 use crate::args::Era;
 use crate::load::closed_loop;
 use crate::load::speaker::{Peer, Wish};
 use crate::process::Process;
-use crate::report::{Figure, Unit};
+use crate::report::{Figure, Unit, count};
 use crate::sqlite::{self, row::Row};
 
 pub(super) async fn measure(bench: &Bench) -> Result<Section> {
@@ -20,13 +20,14 @@ pub(super) async fn measure(bench: &Bench) -> Result<Section> {
     let (thin, through_thin) = Process::server(&["thin", "--upstream", &direct.to_string()])?;
     let (bare, bare_address) = Process::server(&["bare"])?;
     for clients in [1, 16, 64] {
+        let connections = count(clients, "connection");
         for tool in ["small", "big"] {
             for (name, address) in [("direct", direct), ("thin proxy", through_thin)] {
                 let peer = Peer { address, path: "/mcp".to_owned(), era: Era::Modern };
                 let calls = Calls::open(&peer, clients, tool, Wish::Plain).await?;
                 let measured =
-                    closed_loop(calls, bench.plan, &[("gateway", thin.pid()), ("server", server)]).await?;
-                let what = format!("{name}, {tool}, {clients} connections");
+                    closed_loop(calls, bench.plan, &[(MIDDLE, thin.pid()), (SERVER, server)]).await?;
+                let what = format!("{name}, {tool}, {connections}");
                 section.keep(&what, &measured);
                 section.figures.extend([
                     Figure::new(format!("{what}: calls"), measured.times.rate(), Unit::PerSecond),
@@ -35,16 +36,16 @@ pub(super) async fn measure(bench: &Bench) -> Result<Section> {
             }
         }
         let measured =
-            closed_loop(Bare::open(bare_address, clients).await?, bench.plan, &[("server", bare.pid())])
+            closed_loop(Bare::open(bare_address, clients).await?, bench.plan, &[(SERVER, bare.pid())])
                 .await?;
-        let what = format!("bare hyper, {clients} connections");
+        let what = format!("bare hyper, {connections}");
         section.keep(&what, &measured);
         section.figures.push(Figure::new(format!("{what}: calls"), measured.times.rate(), Unit::PerSecond));
         for (row, name) in [(Row::Raw, "raw profile"), (Row::Ours, "same bytes")] {
             let path = bench.file("bare.db");
             let times = sqlite::closed_loop(&path, row, clients, bench.plan)?;
             remove(&path);
-            let what = format!("bare commit, {name}, {clients} clients");
+            let what = format!("bare commit, {name}, {}", count(clients, "client"));
             section.figures.extend([
                 Figure::new(format!("{what}: commits"), times.rate(), Unit::PerSecond),
                 Figure::new(format!("{what}: p50"), times.millis(0.5), Unit::Millis),

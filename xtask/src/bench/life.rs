@@ -1,17 +1,20 @@
 //! Whole lives of tasks whose tool answers at once: from the call to the result in the client's hands, with two
 //! durable commits between.
 
+use std::path::Path;
+
 use anyhow::Result;
+use rusqlite::Connection;
 
 use super::clients::{Calls, Lives};
-use super::section::Section;
+use super::section::{MIDDLE, SERVER, Section};
 use super::{Bench, Servers, remove};
 use crate::args::Era;
 use crate::gateway::Gateway;
 use crate::load::closed_loop;
 use crate::load::speaker::{Speaker, Wish};
 use crate::load::{Measured, Plan};
-use crate::report::{Figure, Mark, Unit, median};
+use crate::report::{Figure, Mark, Unit, count, median};
 use crate::sqlite::{self, row::Row};
 
 /// In the middle, at one client.
@@ -29,25 +32,26 @@ pub(super) async fn measure(bench: &Bench) -> Result<Section> {
             Era::Modern => "dialect B, answered inline",
         };
         for clients in [1, 64] {
-            let (mut bare, mut rates, mut p50) = (vec![], vec![], vec![]);
+            let (mut bare, mut rates, mut p50, mut commits) = (vec![], vec![], vec![], vec![]);
             for run in 0..bench.runs {
                 let path = bench.file("bare.db");
-                let commits = sqlite::closed_loop(&path, Row::Ours, clients, bench.plan)?;
+                let single = sqlite::closed_loop(&path, Row::Ours, clients, bench.plan)?;
                 // Two commits are one life.
-                bare.push((commits.rate() / 2.0, commits.millis(0.5) * 2.0));
+                bare.push((single.rate() / 2.0, single.millis(0.5) * 2.0));
                 remove(&path);
                 let mut gateway =
                     bench.gateway(&format!("life-{}-{clients}-{run}", era.word()), &servers).await?;
                 let server = servers.of(era)?.0;
                 let measured = lives(&gateway, era, clients, bench.plan, server).await?;
-                section.keep(&format!("life, {front}, {clients} clients"), &measured);
+                section.keep(&format!("life, {front}, {}", count(clients, "client")), &measured);
                 rates.push(measured.times.rate());
                 p50.push(measured.times.millis(0.5));
                 gateway.kill()?;
+                commits.push(commits_of_a_life(&gateway.store())?);
                 remove(&gateway.store());
             }
             let (bare_rates, bare_p50): (Vec<_>, Vec<_>) = bare.into_iter().unzip();
-            let name = |what: &str| format!("whole life, {front}, {clients} clients: {what}");
+            let name = |what: &str| format!("whole life, {front}, {}: {what}", count(clients, "client"));
             let slow = Figure::new(name("p50"), median(p50), Unit::Millis)
                 .against("two bare commits", median(bare_p50))
                 .durable();
@@ -58,13 +62,20 @@ pub(super) async fn measure(bench: &Bench) -> Result<Section> {
                 1 => [slow.mark(Mark::AtMost(P50_MILLIS_MAX)), fast],
                 _ => [fast.mark(Mark::AtLeast(RATE_MIN)), slow],
             });
+            section.figures.push(Figure::new(name("written"), median(commits), Unit::Commits));
         }
     }
     Ok(section)
 }
 
+/// Each version of a record is a commit; two are the least.
+fn commits_of_a_life(store: &Path) -> Result<f64> {
+    let database = Connection::open(store)?;
+    Ok(database.query_row("SELECT avg(version) FROM task WHERE phase = 2", [], |row| row.get(0))?)
+}
+
 async fn lives(gateway: &Gateway, era: Era, clients: usize, plan: Plan, server: u32) -> Result<Measured> {
-    let watched = [("gateway", gateway.pid()?), ("server", server)];
+    let watched = [(MIDDLE, gateway.pid()?), (SERVER, server)];
     let peer = gateway.peer(era);
     match era {
         Era::Legacy => {

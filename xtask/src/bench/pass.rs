@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use super::clients::Calls;
-use super::section::Section;
+use super::section::{MIDDLE, SERVER, Section};
 use super::{Bench, Servers};
 use crate::args::Era;
 use crate::load::closed_loop;
 use crate::load::speaker::{Peer, Wish};
 use crate::process::Process;
-use crate::report::{Figure, Mark, Unit, median};
+use crate::report::{Figure, Mark, Unit, count, median};
 
 /// Added in the middle, at one connection.
 const ADDED_MILLIS_MAX: f64 = 0.2;
@@ -40,19 +40,20 @@ pub(super) async fn measure(bench: &Bench) -> Result<Section> {
                 let mut ways = [
                     way("direct", at(direct), None),
                     way("thin proxy", at(through_thin), Some(thin.pid())),
-                    way("gateway", gateway.peer(era), Some(gateway.pid()?)),
+                    way(MIDDLE, gateway.peer(era), Some(gateway.pid()?)),
                 ];
                 for _ in 0..bench.runs {
                     for way in &mut ways {
                         let calls = Calls::open(&way.peer, clients, tool, Wish::Plain).await?;
                         let watched: Vec<_> = way
                             .gateway
-                            .map(|pid| ("gateway", pid))
+                            .map(|pid| (MIDDLE, pid))
                             .into_iter()
-                            .chain([("server", server)])
+                            .chain([(SERVER, server)])
                             .collect();
                         let measured = closed_loop(calls, bench.plan, &watched).await?;
-                        let what = format!("{} {size}, {clients} connections, {}", era.word(), way.name);
+                        let connections = count(clients, "connection");
+                        let what = format!("{} {size}, {connections}, {}", era.word(), way.name);
                         section.keep(&what, &measured);
                         way.p50.push(measured.times.millis(0.5));
                         way.rate.push(measured.times.rate());

@@ -4,7 +4,13 @@ use serde_json::{Value, json};
 
 use crate::load::Measured;
 use crate::process::Cpu;
-use crate::report::{Figure, lay_out};
+use crate::report::{Figure, lay_out, median};
+
+/// The process between client and server: the gateway, or what is measured in its stead.
+pub(crate) const MIDDLE: &str = "middle";
+
+/// The server behind it.
+pub(crate) const SERVER: &str = "server";
 
 /// Figures with what they were made from.
 #[derive(Debug, Default)]
@@ -13,6 +19,8 @@ pub(crate) struct Section {
     /// Each run, for the file.
     pub(crate) measured: Vec<Value>,
     costs: Vec<Cost>,
+    /// The share of the processors that others used in each run.
+    others: Vec<f64>,
 }
 
 /// Processor time for one call, in microseconds.
@@ -34,14 +42,16 @@ impl Section {
             threads: measured
                 .cpu
                 .iter()
-                .filter(|(name, _)| name == "gateway")
+                .filter(|(name, _)| name == MIDDLE)
                 .flat_map(|(_, Cpu { threads, .. })| threads)
                 .map(|(name, time)| (name.clone(), each(*time)))
                 .filter(|(_, micros)| *micros >= 0.05)
                 .collect(),
         };
+        self.others.push(measured.others);
         self.measured.push(json!({
             "what": what,
+            "others": measured.others,
             "calls": times.calls,
             "per_second": times.rate(),
             "p50_ms": times.millis(0.5),
@@ -49,7 +59,7 @@ impl Section {
             "p99_ms": times.millis(0.99),
             "p999_ms": times.millis(0.999),
             "cpu_us_per_call": cost.processes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
-            "gateway_threads_us_per_call": cost.threads.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "middle_threads_us_per_call": cost.threads.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         }));
         // Of several runs the last one stands for all in the table; the file has each.
         self.costs.retain(|other| other.what != cost.what);
@@ -61,7 +71,7 @@ impl Section {
         if self.costs.is_empty() {
             return String::new();
         }
-        let heading = ["processor time a call, µs", "gateway", "server", "client", "threads of the gateway"];
+        let heading = ["processor time a call, µs", "middle", "server", "client", "threads in the middle"];
         let mut rows = vec![heading.map(String::from)];
         for cost in &self.costs {
             let of = |wanted: &str| {
@@ -70,8 +80,15 @@ impl Section {
             };
             let threads: Vec<_> =
                 cost.threads.iter().map(|(name, micros)| format!("{name} {micros:.1}")).collect();
-            rows.push([cost.what.clone(), of("gateway"), of("server"), of("generator"), threads.join(", ")]);
+            rows.push([cost.what.clone(), of(MIDDLE), of(SERVER), of("generator"), threads.join(", ")]);
         }
-        lay_out(&rows)
+        let most = self.others.iter().copied().fold(0.0, f64::max);
+        let middle = median(self.others.clone());
+        format!(
+            "{}\nProcessors used by others meanwhile: {:.0} % in the middle, {:.0} % at most.\n",
+            lay_out(&rows),
+            middle * 100.0,
+            most * 100.0
+        )
     }
 }

@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_whole_answer_is_read_and_checked() {
         let parts =
-            &["HTTP/1.1 200 OK\r\nMcp-Session-Id: s1\r\nContent-", "Length: 14\r\n\r\n{\"a\":\"bcd", "\",1}"];
+            &["HTTP/1.1 200 OK\r\nMcp-Session-Id: s1\r\nContent-", "Length: 13\r\n\r\n{\"a\":\"bcd", "\",1}"];
         let mut connection = answered(parts).await;
         let answer = connection.exchange(b"x").await.unwrap();
         assert_eq!((answer.session(), answer.text("a").unwrap()), (Some("s1"), "bcd"));
