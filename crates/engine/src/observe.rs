@@ -66,16 +66,11 @@ impl Driver {
             attended_at: Instant::now(),
         };
         let mut due = Instant::now();
-        match first {
-            Some(look) => {
-                due = self.next_look(&observer, now, look.poll).unwrap_or(due);
-                if self.seen(&mut observer, look, None).await {
-                    return;
-                }
+        if let Some(look) = first {
+            due = self.next_look(&observer, now, look.poll).unwrap_or(due);
+            if self.seen(&mut observer, look, None).await {
+                return;
             }
-            // Nobody can tell whether an answer of before got through; what is still open is asked again, under a
-            // new key (G-011).
-            None => self.withdraw_all().await,
         }
         if self.is_cancelled() {
             self.cancel_upstream(&observer).await;
@@ -395,13 +390,6 @@ impl Driver {
     async fn withdraw_parked(&mut self) {
         let keys: Vec<_> = std::mem::take(&mut self.asks).into_values().collect();
         self.live.parked.lock().retain(|key, _| !keys.contains(key));
-        self.withdraw(keys).await;
-    }
-
-    async fn withdraw_all(&mut self) {
-        let record = self.live.record();
-        let open = record.task.outstanding().into_iter().flat_map(|asked| asked.questions().keys());
-        let keys = open.chain(record.task.answering.keys()).cloned().collect();
         self.withdraw(keys).await;
     }
 

@@ -102,6 +102,7 @@ impl Engine {
                 self.turns(self.slots.queue(&server, waiting, false, running_max));
             }
             Recovery::Resume => {
+                self.void_questions(&live).await?;
                 self.registry.admit(&principal, usize::MAX);
                 self.registry.insert(&live);
                 self.slots.force(&server);
@@ -119,6 +120,21 @@ impl Engine {
             }
         }
         Ok(what)
+    }
+
+    /// Nobody can tell whether an answer of before got through, so what is still open is asked again, under a new key
+    /// (G-011). It is done before anybody reads: an answer to the old key would be taken and lost.
+    async fn void_questions(&self, live: &Live) -> Result<(), taskgate_store::Error> {
+        let voided = self.change(live, |draft| {
+            let task = &draft.record().task;
+            let open = task.outstanding().into_iter().flat_map(|asked| asked.questions().keys());
+            let keys: Vec<_> = open.chain(task.answering.keys()).cloned().collect();
+            keys.into_iter().try_for_each(|key| draft.task(Command::Withdraw(key)))
+        });
+        if voided.await?.is_err() {
+            tracing::error!(task = ?live.record().id, "recovery met a question that it could not void");
+        }
+        Ok(())
     }
 
     fn in_doubt(&self, live: &Live) -> Fault {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -112,7 +113,18 @@ pub(crate) struct Stage {
 /// The stage that all tests of this process share.
 pub(crate) fn stage() -> &'static Stage {
     static STAGE: OnceLock<Stage> = OnceLock::new();
-    STAGE.get_or_init(Stage::set)
+    STAGE.get_or_init(|| {
+        let (set, is_set) = mpsc::channel();
+        // The parent whose death ends the processes is the thread that started them, and a test's thread dies with
+        // the test.
+        thread::spawn(move || {
+            let _ = set.send(Stage::set());
+            loop {
+                thread::park();
+            }
+        });
+        is_set.recv().expect("the stage is set")
+    })
 }
 
 fn peers() -> PathBuf {

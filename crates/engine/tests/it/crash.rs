@@ -134,6 +134,8 @@ async fn g_011_a_question_still_open_upstream_is_asked_again_under_a_new_key() {
     let back = Puppet::new(Survival::Survives);
     *back.look.lock() = asking();
     let stage = stage.restart(back).await;
+    // The first read shows no question whose answer would be lost.
+    assert!(stage.read(&id).await.task.outstanding().is_none());
     let mut handle = stage.engine.find(&me(), &id).await.unwrap().unwrap();
     let second = QuestionKey("in-2".to_owned());
     while !handle.record().task.outstanding().is_some_and(|asked| asked.questions().contains_key(&second)) {
