@@ -45,8 +45,9 @@ pub(crate) struct RawListen {
     /// the port can call the servers. Port 0 lets the system choose one, which is printed.
     #[schemars(extend("x-unit" = "address:port"))]
     pub(crate) address: String,
-    /// Host names, without port, that the `Host` header may name besides the loopback ones. For a proxy on this
-    /// machine that keeps the name it was called by.
+    /// Host names that the `Host` header may name besides the loopback ones, each with the port it must have, or
+    /// without for any port. For a proxy on this machine that keeps the name it was called by. `*` allows every name,
+    /// and gives up the protection against pages that resolve their own name to this machine.
     pub(crate) allowed_hosts: Vec<String>,
     /// Origins that web pages may call from, as browsers write them: `https://app.example`.
     pub(crate) allowed_origins: Vec<String>,

@@ -59,12 +59,13 @@ fn tidy(value: &mut Value) {
                 *text = text.replace('\n', " ");
             }
             for (name, value) in map {
-                match value {
-                    // Names here are keys of ours, and may look like words of the schema.
-                    Value::Object(properties) if name == "properties" => {
-                        properties.values_mut().for_each(tidy)
-                    }
-                    value => tidy(value),
+                // Names under `properties` are keys of ours, and may look like words of the schema.
+                if name == "properties"
+                    && let Value::Object(properties) = value
+                {
+                    properties.values_mut().for_each(tidy);
+                } else {
+                    tidy(value);
                 }
             }
         }

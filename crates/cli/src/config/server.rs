@@ -254,10 +254,20 @@ fn slug(name: &str) -> String {
     if slug.chars().all(|c| c == '.') { "-".repeat(slug.len()) } else { slug }
 }
 
+/// Where the gateway answers for itself.
+const OWN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
+
 /// Two servers cannot answer at one path.
 pub(crate) fn distinct_paths(servers: &[Server], faults: &mut Vec<Fault>) {
     let mut seen = BTreeMap::new();
     for Server { policy, .. } in servers {
+        if OWN_PATHS.contains(&policy.path.as_str()) {
+            faults.push(Fault::new(
+                &["servers", &policy.name.0, "path"],
+                format!("the gateway answers for itself at {}", policy.path),
+                "give the server another `path`",
+            ));
+        }
         if let Some(other) = seen.insert(policy.path.as_str(), &policy.name.0) {
             faults.push(Fault::new(
                 &["servers", &policy.name.0, "path"],

@@ -41,6 +41,7 @@ pub(crate) fn understand(
 ) -> Result<Config, Vec<Fault>> {
     let mut faults = Vec::new();
     let address = address(&raw.listen, &mut faults);
+    names(&raw.listen, &mut faults);
     let store = store(raw.store.path.as_deref(), folder, environment);
     let engine = limits(&raw.limits, &mut faults);
     let mut understood = Vec::new();
@@ -104,6 +105,29 @@ fn address(listen: &RawListen, faults: &mut Vec<Fault>) -> Option<SocketAddr> {
     listen_address(&listen.address)
         .map_err(|(what, help)| faults.push(Fault::new(&["listen", "address"], what, help)))
         .ok()
+}
+
+/// Names that browsers and proxies could never send would silently allow nothing.
+fn names(listen: &RawListen, faults: &mut Vec<Fault>) {
+    for host in &listen.allowed_hosts {
+        if host.is_empty() || host.contains('/') || host.chars().any(char::is_whitespace) {
+            faults.push(Fault::new(
+                &["listen", "allowed_hosts"],
+                format!("{host:?} is no host name"),
+                "write the name alone, without a scheme and a path: \"gateway.example\"",
+            ));
+        }
+    }
+    for origin in &listen.allowed_origins {
+        let authority = origin.split_once("://").map(|(_, rest)| rest.trim_end_matches('/'));
+        if authority.is_none_or(|authority| authority.is_empty() || authority.contains('/')) {
+            faults.push(Fault::new(
+                &["listen", "allowed_origins"],
+                format!("{origin:?} is no origin"),
+                "write it as browsers do, with a scheme and without a path: \"https://app.example\"",
+            ));
+        }
+    }
 }
 
 fn store(path: Option<&str>, folder: &Path, environment: &Environment) -> Option<PathBuf> {

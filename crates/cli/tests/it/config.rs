@@ -48,6 +48,22 @@ fn an_address_that_others_reach_is_refused() {
 }
 
 #[test]
+fn names_and_paths_that_could_never_fit_are_told() {
+    assert_snapshot!(check(
+        r#"[listen]
+allowed_hosts = ["gateway.example", "https://gateway.example"]
+allowed_origins = ["app.example", "https://app.example/", "https://app.example/page"]
+[servers.a]
+command = "a"
+path = "/healthz"
+[servers.b]
+command = "b"
+path = "b"
+"#
+    ));
+}
+
+#[test]
 fn servers_that_cannot_be_are_told_one_by_one() {
     assert_snapshot!(check(
         r#"[servers.nothing]

@@ -78,20 +78,35 @@ fn all_kinds_of_call_work_before_a_plain_server() {
 }
 
 #[test]
-fn r3_3_a_task_survives_a_kill_of_the_gateway() {
+fn r3_3_a_task_that_waits_for_a_person_survives_a_kill_of_the_gateway() {
     let server = DemoServer::start("b");
     let folder = folder(&[("taskgate.toml", &config(&server.url, "limits.task_after = \"0s\""))]);
     let mut gateway = Gateway::start(folder.path());
-    let report = json!({ "name": "slow_report", "arguments": { "title": "t", "seconds": 2 } });
-    let created = modern(&gateway.url, "tools/call", "slow_report", report);
+    let call = json!({ "name": "deploy", "arguments": { "version": "7" } });
+    let created = modern(&gateway.url, "tools/call", "deploy", call);
     let id = created["result"]["taskId"].as_str().unwrap().to_owned();
-    while server.begun("slow_report", "t") == 0 {}
+    // Once it asks, the server's own task is known to the gateway, and its work can be followed after a crash.
+    let asked = task_b(&gateway.url, &id);
+    assert_eq!(asked["status"], "input_required", "{asked}");
     gateway.running.signal(Signal::SIGKILL);
     assert_eq!(gateway.running.code(), None);
+
     let gateway = Gateway::start(folder.path());
-    let done = task_b(&gateway.url, &id);
+    let asked = task_b(&gateway.url, &id);
+    assert_eq!(asked["status"], "input_required", "{asked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let answer = json!({ key.as_str(): { "action": "accept", "content": { "approve": true } } });
+    let update = json!({ "taskId": id, "inputResponses": answer });
+    let taken = modern(&gateway.url, "tasks/update", &id, update);
+    assert_eq!(taken["result"]["resultType"], "complete", "{taken}");
+    let done = loop {
+        let task = task_b(&gateway.url, &id);
+        if task["status"] != "input_required" {
+            break task;
+        }
+    };
     assert_eq!(done["status"], "completed", "{done}");
-    assert_eq!(server.begun("slow_report", "t"), 1);
+    assert_eq!(server.begun("deploy", "7"), 1);
 }
 
 #[test]

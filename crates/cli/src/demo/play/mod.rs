@@ -86,7 +86,8 @@ fn stay(stage: &Stage, ui: Ui) -> Result<(), Failure> {
         "  npx @modelcontextprotocol/inspector --cli {url} --transport http --method tools/list"
     ));
     ui.out(&format!("  claude mcp add --transport http taskgate-demo {url}"));
-    ui.out(&format!("  taskgate probe {url}"));
+    let me = std::env::current_exe().context("could not find out where this program is")?;
+    ui.out(&format!("  {} probe {url}", me.display()));
     ui.out("\nor in an mcp.json:\n");
     ui.out(&format!("  {{\"mcpServers\": {{\"demo\": {{\"type\": \"http\", \"url\": \"{url}\"}}}}}}"));
     Ok(())

@@ -19,7 +19,6 @@ pub(super) struct Stage {
     folder: TempDir,
     server: Process,
     gateway: Option<Process>,
-    port: u16,
 }
 
 impl Stage {
@@ -33,10 +32,21 @@ impl Stage {
             ["demo-server", "--until-stdin-ends", "--report-ms", &report, "--journal", text(&journal)?];
         let server = Process::start(&mut guard, &args, &folder.path().join("server.log")).await?;
         let port = port.unwrap_or_else(free_port);
-        let mut stage = Stage { guard, folder, server, gateway: None, port };
-        std::fs::write(stage.config(), config(&stage.port.to_string(), stage.server_url()?))?;
+        let mut stage = Stage { guard, folder, server, gateway: None };
+        stage.configure(port)?;
         stage.open().await?;
+        if port == 0 {
+            // The same address after the kill as before it.
+            let url = stage.url()?;
+            let port = url.parse::<hyper::Uri>()?.port_u16().context("the gateway has no port")?;
+            stage.configure(port)?;
+        }
         Ok(stage)
+    }
+
+    fn configure(&self, port: u16) -> anyhow::Result<()> {
+        std::fs::write(self.config(), config(port, self.server_url()?))?;
+        Ok(())
     }
 
     /// Starts the gateway: the same binary, as anyone would start it.
@@ -117,7 +127,7 @@ fn free_port() -> u16 {
     if listen::take(usual).is_ok() { PORT } else { 0 }
 }
 
-fn config(port: &str, server: &str) -> String {
+fn config(port: u16, server: &str) -> String {
     format!(
         r#"# Written by `taskgate demo`.
 [listen]
