@@ -75,6 +75,9 @@ pub(crate) struct Serve {
     /// Print the endpoints as lines of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Stop when stdin ends, so that nobody who starts it for a while leaves it behind
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_ends: bool,
 }
 
 /// How log lines are written.

@@ -9,7 +9,7 @@ use taskgate_core::id::Principal;
 use tokio_util::sync::CancellationToken;
 
 use super::house::{self, House, Plan};
-use super::signals::Signals;
+use super::signals::{Signals, stdin_ended};
 use super::{listen, logs, runtime};
 use crate::args::{Given, Serve};
 use crate::config::Config;
@@ -31,7 +31,11 @@ pub(crate) fn main(args: &Serve, environment: &Environment, ui: Ui) -> Result<()
     // All that can be wrong with words is found before anything is opened.
     let config = understood(args, environment)?;
     logs::begin(args.log, environment, ui)?;
-    runtime()?.block_on(serve(config, args.json, ui))
+    let runtime = runtime()?;
+    let ended = runtime.block_on(serve(config, args, ui));
+    // A read of stdin may still be under way in a thread, and cannot be called back.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Where the configuration stands: flags before the environment.
@@ -60,7 +64,7 @@ fn understood(args: &Serve, environment: &Environment) -> Result<Config, Failure
     Ok(config)
 }
 
-async fn serve(config: Config, json: bool, ui: Ui) -> Result<(), Failure> {
+async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let mut signals = Signals::catch().context("could not listen for signals")?;
     // The port is ours before the database is touched, and answers only after recovery.
     let taken = listen::take(config.address)?;
@@ -72,12 +76,16 @@ async fn serve(config: Config, json: bool, ui: Ui) -> Result<(), Failure> {
     let house = House::build(Plan { store: Arc::new(store), servers, engine, gateway }).await?;
     let listener = taken.listen()?;
     let address = listener.local_addr().context("could not find out the port")?;
-    announce(address, &paths, json, ui);
+    announce(address, &paths, args.json, ui);
     house.knock(&Principal::anonymous());
     let shutdown = CancellationToken::new();
     let asked = shutdown.clone();
+    let until_stdin_ends = args.until_stdin_ends;
     let watch = tokio::spawn(async move {
-        signals.next().await;
+        tokio::select! {
+            () = signals.next() => {}
+            () = stdin_ended(), if until_stdin_ends => {}
+        }
         tracing::info!("stopping; a second signal stops at once");
         asked.cancel();
         signals.next().await;

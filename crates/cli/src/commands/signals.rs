@@ -1,7 +1,8 @@
-//! SIGINT and SIGTERM: the first asks us to end, the second to be quick about it.
+//! What asks us to end: SIGINT and SIGTERM, and the end of stdin where that was asked for.
 
 use std::io;
 
+use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Both signals, caught from now on.
@@ -25,4 +26,11 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// Waits until stdin ends. Its thread cannot be called back, so the runtime must be left with `shutdown_background`.
+pub(crate) async fn stdin_ended() {
+    let mut stdin = tokio::io::stdin();
+    let mut ignored = [0; 256];
+    while let Ok(1..) = stdin.read(&mut ignored).await {}
 }

@@ -1,11 +1,11 @@
 //! The demo, from end to end.
 
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, run_in, said, taskgate};
+use crate::support::{Running, folder, run_in, said, taskgate};
 
 #[test]
 fn all_that_the_demo_promises_holds() {
@@ -17,8 +17,11 @@ fn all_that_the_demo_promises_holds() {
 }
 
 /// Reads until both processes run; what they are and where they listen.
-fn begin() -> (Running, Vec<i32>, Vec<String>) {
-    let mut running = Running::start(taskgate(&["demo", "--port", "0"]));
+fn begin(folder: &Path) -> (Running, Vec<i32>, Vec<String>) {
+    let mut command = taskgate(&["demo", "--port", "0"]);
+    // What a killed demo leaves in the temporary folder goes with the test.
+    command.env("TMPDIR", folder);
+    let mut running = Running::start(command);
     let (mut ids, mut addresses) = (Vec::new(), Vec::new());
     while ids.len() < 2 {
         let line = running.text_line();
@@ -37,7 +40,8 @@ fn begin() -> (Running, Vec<i32>, Vec<String>) {
 
 #[test]
 fn ctrl_c_leaves_nothing_behind() {
-    let (mut running, ids, addresses) = begin();
+    let folder = folder(&[]);
+    let (mut running, ids, addresses) = begin(folder.path());
     running.signal(Signal::SIGINT);
     assert_eq!(running.code(), Some(130));
     for id in ids {
@@ -50,7 +54,8 @@ fn ctrl_c_leaves_nothing_behind() {
 
 #[test]
 fn a_kill_leaves_nothing_behind() {
-    let (mut running, _, addresses) = begin();
+    let folder = folder(&[]);
+    let (mut running, _, addresses) = begin(folder.path());
     running.signal(Signal::SIGKILL);
     running.code();
     // The guard sees it by a closed pipe; once it has, connections fail.

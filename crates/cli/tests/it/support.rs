@@ -149,7 +149,7 @@ slow_report.effect = \"reversible\"
 
 impl Gateway {
     pub(crate) fn start(folder: &Path) -> Gateway {
-        let mut command = taskgate(&["serve", "--json", "--config", "taskgate.toml"]);
+        let mut command = taskgate(&["serve", "--until-stdin-ends", "--json", "--config", "taskgate.toml"]);
         command.current_dir(folder);
         let mut running = Running::start(command);
         let url = running.line()["url"].as_str().unwrap().to_owned();

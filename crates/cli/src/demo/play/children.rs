@@ -50,7 +50,7 @@ impl Guard {
 pub(super) struct Process {
     child: Child,
     group: i32,
-    /// Kept open: the demo server ends when it closes.
+    /// Kept open: the process ends when it closes.
     _stdin: Option<ChildStdin>,
     /// The first line of its stdout, in JSON.
     pub(super) said: Value,

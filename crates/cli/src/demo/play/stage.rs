@@ -52,7 +52,7 @@ impl Stage {
     /// Starts the gateway: the same binary, as anyone would start it.
     pub(super) async fn open(&mut self) -> anyhow::Result<()> {
         let config = self.config();
-        let args = ["serve", "--json", "--config", text(&config)?];
+        let args = ["serve", "--until-stdin-ends", "--json", "--config", text(&config)?];
         let log = self.log();
         let gateway = Process::start(&mut self.guard, &args, &log).await?;
         self.gateway = Some(gateway);

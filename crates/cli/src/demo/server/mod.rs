@@ -25,13 +25,13 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use self::journal::Journal;
 use self::tasks::Tasks;
 use crate::args::{DemoServer, Dialect};
 use crate::commands::listen;
+use crate::commands::signals::stdin_ended;
 use crate::exit;
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -54,7 +54,7 @@ struct Ready {
 /// Runs the server until it is killed, or its stdin ends if that was asked for.
 pub(crate) fn main(args: &DemoServer, ui: Ui) -> Result<(), Failure> {
     let runtime = crate::commands::runtime()?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let listener = listen::bind(args.listen).await?;
         let address = listener.local_addr().map_err(anyhow::Error::from)?;
         let journal = Journal::open(args.journal.as_deref()).map_err(|error| {
@@ -76,7 +76,9 @@ pub(crate) fn main(args: &DemoServer, ui: Ui) -> Result<(), Failure> {
             () = stdin_ended(), if args.until_stdin_ends => {}
         }
         Ok(())
-    })
+    });
+    runtime.shutdown_background();
+    ended
 }
 
 async fn accept(listener: TcpListener, shop: Arc<Shop>) {
@@ -100,10 +102,4 @@ async fn accept(listener: TcpListener, shop: Arc<Shop>) {
             let _ = connection.await;
         });
     }
-}
-
-async fn stdin_ended() {
-    let mut stdin = tokio::io::stdin();
-    let mut ignored = [0; 256];
-    while let Ok(1..) = stdin.read(&mut ignored).await {}
 }
