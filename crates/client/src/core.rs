@@ -63,6 +63,7 @@ pub(crate) struct Core {
     tasks: Mutex<HashMap<String, Instant>>,
     running: AtomicUsize,
     used: Mutex<Instant>,
+    pub(crate) opened: Instant,
     /// Tasks of ours that hold the session without anybody using it.
     pub(crate) background: AtomicUsize,
     pub(crate) closing: CancellationToken,
@@ -184,6 +185,7 @@ impl Core {
             tasks: Mutex::default(),
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
+            opened: Instant::now(),
             background: AtomicUsize::new(0),
             closing: CancellationToken::new(),
         })

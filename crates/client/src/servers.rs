@@ -12,7 +12,7 @@ use taskgate_core::recovery::Survival;
 use taskgate_engine::back::{Back, BackKey, Backs, Unreachable};
 use taskgate_wire::Era;
 use taskgate_wire::offers::Offers;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep};
 
 use crate::config::{Options, ServerConfig, Transport};
 use crate::core::Core;
@@ -21,6 +21,8 @@ use crate::opening::{Opened, Opening};
 use crate::session::Session;
 use crate::traffic::Traffic;
 
+/// A start that is due within this time is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
@@ -62,8 +64,9 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Trouble {
     failures: u32,
+    /// When the last one was, and what it was.
+    last: Option<(Instant, String)>,
     not_before: Option<Instant>,
-    started: Option<Instant>,
 }
 
 impl Servers {
@@ -111,13 +114,13 @@ impl Servers {
             return Err(Unreachable { server: key.server.0.clone(), reason });
         };
         let slot = server.slot(key).map_err(|reason| server.unreachable(reason))?;
-        if let Some(session) = slot.usable() {
+        if let Some(session) = slot.usable(server) {
             return Ok(Arc::new(session));
         }
         self.sweep_from_now_on();
         let asked = Instant::now();
         let _turn = slot.opening.lock().await;
-        if let Some(session) = slot.usable() {
+        if let Some(session) = slot.usable(server) {
             return Ok(Arc::new(session));
         }
         let failure = slot.failure.lock().clone();
@@ -157,7 +160,6 @@ impl Servers {
         server.wait_for_turn().await?;
         let config = &server.config;
         let offers = if config.shared { Offers::none() } else { Offers::from_stored(&key.offers) };
-        server.trouble.lock().started = Some(Instant::now());
         let opened = match self.open_as(server, offers.clone()).await {
             // The era that was found earlier no longer fits: ask again (B-030).
             Err(_) if server.era.lock().take().is_some() => self.open_as(server, offers).await,
@@ -170,11 +172,15 @@ impl Servers {
                 tracing::info!(server = config.name.0, version, "a session with a server was opened");
                 let core =
                     Core::new(config.clone(), self.options.clone(), self.guard.clone(), traffic, opened);
+                if self.is_over.load(Ordering::Relaxed) {
+                    core.close().await;
+                    return Err(String::from("it is being shut down"));
+                }
                 core.subscribe();
                 Ok(Session { core })
             }
             Err(reason) => {
-                server.failed();
+                server.failed(&reason);
                 tracing::warn!(server = config.name.0, reason, "a server cannot be reached");
                 Err(reason)
             }
@@ -247,55 +253,61 @@ impl Server {
 
     /// Waits out what is left of the time since the last failure, if that is soon.
     async fn wait_for_turn(&self) -> Result<(), String> {
-        let not_before = {
-            let mut trouble = self.trouble.lock();
-            if trouble.started.is_some_and(|started| started.elapsed() >= self.config.restart.calm) {
-                *trouble = Trouble::default();
-            } else if trouble.started.is_some() && trouble.not_before.is_none() {
-                // It was started a moment ago and is wanted again: it did not last.
-                trouble.note(&self.config);
-            }
-            trouble.not_before.take()
+        let (not_before, last) = {
+            let trouble = self.trouble.lock();
+            (trouble.not_before, trouble.last.as_ref().map(|(_, reason)| reason.clone()))
         };
         let Some(not_before) = not_before else { return Ok(()) };
-        timeout(self.config.open_timeout, sleep_until(not_before))
-            .await
-            .map_err(|_| String::from("it failed several times, and is given a rest"))
+        let wait = not_before.saturating_duration_since(Instant::now());
+        if wait > PATIENCE {
+            let reason = last.unwrap_or_default();
+            return Err(format!(
+                "{reason} (it failed several times, and is tried again in {} s)",
+                wait.as_secs()
+            ));
+        }
+        sleep(wait).await;
+        Ok(())
     }
 
-    fn failed(&self) {
-        self.trouble.lock().note(&self.config);
+    fn failed(&self, reason: &str) {
+        let restart = self.config.restart;
+        let mut trouble = self.trouble.lock();
+        let now = Instant::now();
+        if trouble.last.as_ref().is_some_and(|(at, _)| now - *at > restart.calm + restart.max) {
+            trouble.failures = 0;
+        }
+        trouble.failures += 1;
+        trouble.last = Some((now, reason.to_owned()));
+        // The first failure is followed by a start at once, the others by longer and longer waits.
+        trouble.not_before = trouble
+            .failures
+            .checked_sub(2)
+            .map(|doublings| now + restart.first.saturating_mul(1 << doublings.min(16)).min(restart.max));
     }
 
     fn sweep(&self) -> Vec<Session> {
         let mut slots = self.slots.lock();
         let stale: Vec<SessionKey> = slots
             .iter()
-            .filter(|(_, slot)| slot.is_stale(self.config.idle))
+            .filter(|(_, slot)| Arc::strong_count(slot) == 1 && slot.is_stale(self.config.idle))
             .map(|(key, _)| key.clone())
             .collect();
         stale.iter().filter_map(|key| slots.remove(key)?.current.lock().take()).collect()
     }
 }
 
-impl Trouble {
-    /// The first failure is followed by a start at once, the others by longer and longer waits.
-    fn note(&mut self, config: &ServerConfig) {
-        self.failures += 1;
-        if let Some(doublings) = self.failures.checked_sub(2) {
-            let wait = config.restart.first.saturating_mul(1 << doublings.min(16)).min(config.restart.max);
-            self.not_before = Some(Instant::now() + wait);
-        }
-    }
-}
-
 impl Slot {
-    fn usable(&self) -> Option<Session> {
+    fn usable(&self, server: &Server) -> Option<Session> {
         let mut current = self.current.lock();
-        if current.as_ref().is_some_and(|session| session.over().is_some()) {
-            *current = None;
+        let session = current.as_ref()?;
+        let Some(reason) = session.over() else { return Some(session.clone()) };
+        if session.core.opened.elapsed() < server.config.restart.calm {
+            // It answered the handshake and did not last.
+            server.failed(&reason);
         }
-        current.clone()
+        *current = None;
+        None
     }
 
     fn idle_since(&self) -> Option<Instant> {

@@ -78,7 +78,7 @@ impl Session {
                     declares_tasks: false,
                     is_foreign: true,
                     patience: None,
-                    care: Care::Again,
+                    care: if is_reading(&method) { Care::Again } else { Care::Once },
                     events: Some(sender),
                     stop: Some(&stopped),
                     ..Ask::read(&method, params, core.config.read_timeout)
@@ -123,6 +123,24 @@ impl Session {
     pub fn over(&self) -> Option<String> {
         self.core.over()
     }
+}
+
+/// Whether a method only reads, so that it may be asked again when a kept connection breaks under it.
+fn is_reading(method: &str) -> bool {
+    matches!(
+        method,
+        "ping"
+            | "completion/complete"
+            | "logging/setLevel"
+            | "prompts/get"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/read"
+            | "resources/subscribe"
+            | "resources/templates/list"
+            | "resources/unsubscribe"
+            | "tools/list"
+    )
 }
 
 #[async_trait]

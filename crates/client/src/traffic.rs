@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use taskgate_core::task::Question;
+use taskgate_core::task::{Question, QuestionKind};
 use taskgate_engine::back::{BackEvent, Reply};
 use taskgate_wire::json;
 use taskgate_wire::message::{self, Notification, Request};
@@ -272,6 +272,15 @@ impl Traffic {
         }
         let related = request.params().and_then(meta::related_task);
         let respond: Respond = Box::new(respond);
+        // Roots belong to the client as a whole. A server asks for them at its own time (server-everything, a moment
+        // after the handshake), and a call that happens to run then is not what it asks about.
+        let is_general = question.kind == QuestionKind::Roots
+            && related.is_none()
+            && *origin == Origin::Pipe
+            && self.asker.borrow().is_some();
+        if is_general {
+            return self.ask_asker(id.clone(), question, respond);
+        }
         match self.whose(origin, related.as_deref()) {
             Whose::Call(events) => self.put(id, question, &events, related, respond),
             Whose::Unwatched => self.park(related.unwrap_or_default(), id.clone(), question, respond),
