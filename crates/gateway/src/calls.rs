@@ -86,6 +86,7 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         back: upstream.tasks(),
         support: facts.support,
     });
+    tracing::debug!(server = %exchange.policy.name, ?decision, "call routed");
     if policy.effect != Effect::ReadOnly
         && let Some(twice) = json::duplicate_member(arguments)
     {

@@ -26,7 +26,7 @@ use crate::reply::Reply;
 use crate::requests::Running;
 use crate::session::Session;
 use crate::upstream::Upstream;
-use crate::{calls, initialize, params, passthrough, subscriptions, tasks_a, tasks_b, tools};
+use crate::{calls, initialize, params, passthrough, standing, subscriptions, tasks_a, tasks_b, tools};
 
 /// One request on its way through.
 pub(crate) struct Exchange {
@@ -162,10 +162,14 @@ impl Exchange {
     /// The session with the server that this request needs.
     pub(crate) async fn upstream(&self, via: &Via) -> Result<Arc<dyn Upstream>, Failure> {
         let key = via.back_key(self);
-        self.gateway.upstreams.session(&key).await.map_err(|unreachable| {
+        let upstream = self.gateway.upstreams.session(&key).await.map_err(|unreachable| {
             tracing::warn!(server = %key.server, error = %unreachable, "server cannot be reached");
             Failure::Ours(RpcError::internal(unreachable.to_string()))
-        })
+        })?;
+        if let Via::Legacy(session) = via {
+            standing::listen_again(&self.gateway, session);
+        }
+        Ok(upstream)
     }
 }
 

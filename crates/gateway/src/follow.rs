@@ -3,7 +3,7 @@
 //! A follow runs from the moment the task's id is given to the session until the task is over. Everything it sends
 //! goes out on exactly one stream: an open `tasks/result` of the task first, else the standing stream.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -47,6 +47,8 @@ struct State {
     waiting: Vec<Outlet>,
     /// Where each open question was last sent.
     asked: HashMap<QuestionKey, Outlet>,
+    /// Open questions that the client was asked before, on a stream that ended in good order: it still has them.
+    has: HashSet<QuestionKey>,
 }
 
 /// What a session knows of a task.
@@ -107,6 +109,11 @@ impl Follow {
         Waits { follow: self.clone(), outlet: outlet.clone() }
     }
 
+    /// Notes questions that the client has already (G-011).
+    pub(crate) fn has(&self, keys: HashSet<QuestionKey>) {
+        self.state.lock().has.extend(keys);
+    }
+
     /// Looks again at what can be delivered: a stream has been opened.
     pub(crate) fn kick(&self) {
         self.kick.notify_one();
@@ -129,7 +136,11 @@ impl Follow {
             if !session.negotiated.offers.can_ask(question.kind) {
                 continue;
             }
-            if self.state.lock().asked.get(key).is_some_and(Outlet::is_open) {
+            let is_asked = {
+                let state = self.state.lock();
+                state.has.contains(key) || state.asked.get(key).is_some_and(Outlet::is_open)
+            };
+            if is_asked {
                 continue;
             }
             let Some(way) = self.way(session) else { return };

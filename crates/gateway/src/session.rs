@@ -142,9 +142,13 @@ impl Session {
         self.stream().is_some_and(|stream| stream.send(message))
     }
 
-    /// Whether the caller is to pump the server's notices into this session; `true` for one caller at a time.
+    /// Whether the caller is to pump the server's notices into this session: it has a standing stream, and nobody
+    /// does so yet.
     pub(crate) fn begin_pump(&self) -> bool {
-        !std::mem::replace(&mut self.state.lock().is_pumped, true)
+        let mut state = self.state.lock();
+        let begins = !state.is_pumped && state.streams.iter().any(Outlet::is_open);
+        state.is_pumped |= begins;
+        begins
     }
 
     pub(crate) fn end_pump(&self) {
@@ -164,6 +168,11 @@ impl Session {
     pub(crate) fn unsubscribe(&self, uri: &str) {
         // Dropped only when the lock is free: it may be the last that wanted it.
         let _watched = self.state.lock().resources.remove(uri);
+    }
+
+    /// All that the client is subscribed to.
+    pub(crate) fn subscriptions(&self) -> Vec<String> {
+        self.state.lock().resources.keys().cloned().collect()
     }
 
     pub(crate) fn is_subscribed(&self, uri: &str) -> bool {

@@ -1,10 +1,10 @@
 //! The standing stream of a session: what belongs to no request.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use taskgate_client::Notice;
+use taskgate_client::{Notice, RawAnswer};
 use taskgate_wire::json;
 use taskgate_wire::message;
 use taskgate_wire::version::Version;
@@ -15,9 +15,7 @@ use crate::gateway::Gateway;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::session::Session;
-
-/// How long to wait before a server session that ended is looked for again.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
+use crate::upstream::Upstream;
 
 /// How often a session in use is noted as such, and a pump without a stream is found.
 const TICK: Duration = Duration::from_secs(20);
@@ -41,60 +39,52 @@ pub(crate) fn opened(gateway: &Arc<Gateway>, session: &Arc<Session>) {
     for follow in session.follows.lock().values() {
         follow.kick();
     }
+    listen_again(gateway, session);
+}
+
+/// Has the server's announcements passed on, if the client has a stream for them and they are not yet.
+pub(crate) fn listen_again(gateway: &Arc<Gateway>, session: &Arc<Session>) {
     if session.begin_pump() {
-        tokio::spawn(pump(Arc::downgrade(gateway), session.clone()));
+        tokio::spawn(pump(gateway.clone(), session.clone()));
     }
 }
 
-/// Passes on what the server announces, as long as the session has a standing stream.
-async fn pump(gateway: Weak<Gateway>, session: Arc<Session>) {
-    while session.stream().is_some() && !session.ended.is_cancelled() {
-        let Some(strong) = gateway.upgrade() else { break };
-        let stopping = strong.stopping.clone();
-        let Ok(upstream) = strong.upstreams.session(&session.back_key).await else {
-            drop(strong);
-            tokio::select! {
-                () = tokio::time::sleep(AGAIN_AFTER) => continue,
-                () = session.ended.cancelled() => break,
-                () = stopping.cancelled() => break,
-            }
-        };
+/// Passes on what the server announces, until the client's last standing stream or the server's session ends. A server
+/// that was let go because nobody used it is not started again for this: the client's next request does that, and
+/// then we listen again.
+async fn pump(gateway: Arc<Gateway>, session: Arc<Session>) {
+    if let Ok(upstream) = gateway.upstreams.session(&session.back_key).await {
         let mut notices = upstream.notices();
+        subscribe_again(&session, &upstream).await;
         drop(upstream);
-        drop(strong);
         let mut tick = tokio::time::interval(TICK);
         loop {
             tokio::select! {
                 notice = notices.recv() => match notice {
                     Ok(notice) => announce(&session, notice),
                     Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => {
-                        tokio::time::sleep(AGAIN_AFTER).await;
-                        break;
-                    }
+                    Err(RecvError::Closed) => break,
                 },
                 _ = tick.tick() => if session.stream().is_none() { break },
                 () = session.ended.cancelled() => break,
-                () = stopping.cancelled() => break,
+                () = gateway.stopping.cancelled() => break,
             }
-        }
-        if stopping.is_cancelled() {
-            break;
         }
     }
     session.end_pump();
-    // A stream that was opened in this very moment found the pump still running.
-    if session.stream().is_some()
-        && !session.ended.is_cancelled()
-        && let Some(gateway) = gateway.upgrade().filter(|gateway| !gateway.stopping.is_cancelled())
-        && session.begin_pump()
-    {
-        tokio::spawn(boxed(Arc::downgrade(&gateway), session));
-    }
 }
 
-fn boxed(gateway: Weak<Gateway>, session: Arc<Session>) -> futures_util::future::BoxFuture<'static, ()> {
-    Box::pin(pump(gateway, session))
+/// A server that was started anew knows nothing of earlier subscriptions. To be subscribed twice does no harm.
+async fn subscribe_again(session: &Session, upstream: &Arc<dyn Upstream>) {
+    if upstream.says().back.version.is_modern() {
+        return;
+    }
+    for uri in session.subscriptions() {
+        let params = Bytes::from(format!("{{\"uri\":{}}}", json::string_literal(&uri)));
+        if let RawAnswer::Error(_) = upstream.request("resources/subscribe", Some(params)).answer.await {
+            tracing::debug!(server = %session.back_key.server, "a subscription could not be renewed");
+        }
+    }
 }
 
 fn announce(session: &Arc<Session>, notice: Notice) {

@@ -98,7 +98,10 @@ impl Configured {
 impl Upstreams for Configured {
     async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable> {
         let session = self.servers.session(key).await?;
-        session.set_asker(Box::new(Newest { gateway: self.gateway.lock().clone(), key: key.clone() }));
+        // A client that offers nothing cannot be asked anything.
+        if key.offers != "{}" {
+            session.set_asker(Box::new(Newest { gateway: self.gateway.lock().clone(), key: key.clone() }));
+        }
         Ok(session)
     }
 }

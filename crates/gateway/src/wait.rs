@@ -71,7 +71,7 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
         if let Some(reply) = questions(checked, &record, &mut asked) {
             return Ok(reply);
         }
-        let Some(until) = until else { return Ok(lasts(checked, &handle, start)) };
+        let Some(until) = until else { return Ok(lasts(checked, &handle, start, asked)) };
         tokio::select! {
             _ = handle.changed() => {}
             signal = signals.recv(), if signals_open => match signal {
@@ -93,7 +93,7 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
                     checked.cancel(&handle, CancelRule::Wish);
                     return Err(checked.out_of_time());
                 }
-                return Ok(lasts(checked, &handle, start));
+                return Ok(lasts(checked, &handle, start, asked));
             }
         }
     }
@@ -190,14 +190,14 @@ fn is_before_task<'q>(record: &Record, mut open: impl Iterator<Item = &'q Questi
 }
 
 /// What a call gets that lasts: a task or a handle.
-fn lasts(checked: &Checked<'_>, handle: &Handle, start: Start) -> Reply {
+fn lasts(checked: &Checked<'_>, handle: &Handle, start: Start, asked: HashSet<QuestionKey>) -> Reply {
     let record = handle.record();
     match (checked.via, checked.carry) {
         (Via::Modern(_), Carry::Extension) => created(checked, &record),
         (via, _) => {
             if let Via::Legacy(session) = via {
                 // Questions that come later still reach a client with an open stream.
-                Follow::start(&checked.exchange.gateway, session, handle, None, Known::AsHandle);
+                Follow::start(&checked.exchange.gateway, session, handle, None, Known::AsHandle).has(asked);
             }
             let result = handle_tool::stand_in(&checked.exchange.gateway, &record, start);
             via.result(checked.exchange.request.id(), &result, server_info(&checked.upstream.says()))

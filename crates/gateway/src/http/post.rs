@@ -156,6 +156,11 @@ async fn modern_request(
     if let Err(error) = header::check(&request, |name| caller.header(name), task_name) {
         return respond::from_reply(Reply::error(StatusCode::BAD_REQUEST, Some(request.id()), &error));
     }
+    if request.method() == "subscriptions/listen" && !accepts.stream {
+        let error =
+            RpcError::invalid_request("A subscription is a stream of events, which Accept does not allow");
+        return respond::from_reply(Reply::error(StatusCode::NOT_ACCEPTABLE, Some(request.id()), &error));
+    }
     let (outlet, frames) = Outlet::new();
     let limits = caller.gateway.config.limits.clone();
     let exchange = Exchange {

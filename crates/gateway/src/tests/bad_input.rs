@@ -255,3 +255,38 @@ async fn health_is_told_to_anyone() {
     rig.gateway.set_ready(false);
     assert_eq!(super::http_client::open(rig.addr, "GET", "/readyz", &[], None).await.status, 503);
 }
+
+#[tokio::test]
+async fn g_018_the_strict_switch_wants_the_name_of_every_task() {
+    let mut config = config();
+    config.strict_mcp_name = true;
+    let rig = Rig::with(config).await;
+    let (get, _) = modern_body("tasks/get", with_tasks(), json!({"taskId": "t1"}));
+    let response = rig.post(&[MODERN, ("mcp-method", "tasks/get")], &get).await.finish().await;
+    assert_eq!((response.status, &response.json()["error"]["code"]), (400, &json!(-32020)));
+}
+
+#[tokio::test]
+async fn b_034_a_subscription_needs_a_client_that_reads_streams() {
+    let rig = Rig::start().await;
+    let (listen, _) = modern_body("subscriptions/listen", json!({}), json!({"notifications": {}}));
+    let headers = [MODERN, ("mcp-method", "subscriptions/listen"), ("accept", "application/json")];
+    assert_eq!(rig.post(&headers, &listen).await.finish().await.status, 406);
+}
+
+#[tokio::test]
+async fn b_036_a_quiet_stream_shows_that_it_lives() {
+    use taskgate_core::time::Millis;
+    let mut config = super::rig::patient();
+    config.limits.keep_alive = Millis(5);
+    let rig = Rig::with(config).await;
+    let stream = rig.modern_open("tools/call", json!({}), json!({"name": "slow"})).await;
+    let opener = async {
+        rig.fake.has_called(1).await;
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+        rig.fake.gate.open();
+    };
+    let (response, ()) = tokio::join!(stream.finish(), opener);
+    assert!(response.body.starts_with(":\n\n"), "{}", response.body);
+    assert_eq!(response.json()["result"]["content"][0]["text"], "done");
+}

@@ -167,3 +167,80 @@ async fn a_002_an_id_is_used_once_at_a_time() {
     let (_one, two) = tokio::join!(one, two);
     assert_eq!(two["error"]["code"], -32600);
 }
+
+#[tokio::test]
+async fn g_011_a_question_that_the_client_has_is_not_asked_again_with_the_handle() {
+    let rig = Rig::start().await;
+    let client = rig.session(NEWEST, json!({"elicitation": {}})).await;
+    let mut standing = client.stream(None).await;
+    let mut stream = client.open("tools/call", json!({"name": "ask"})).await;
+    let asked = stream.message().await.unwrap();
+    let handle = stream.message().await.unwrap();
+    let id = handle["result"]["structuredContent"]["taskgate"]["taskId"].as_str().unwrap().to_owned();
+    // The person answers after the call was answered by a handle.
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}});
+    assert_eq!(client.say(answer).await.status, 202);
+    super::calls::find(&rig, &id).await.over().await;
+    while rig.fake.notices.receiver_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    rig.fake.notices.send(Notice::ToolsChanged).unwrap();
+    assert_eq!(standing.message().await.unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn what_a_server_asks_outside_of_any_call_goes_to_the_newest_client_with_a_stream() {
+    use taskgate_client::Asker;
+    use taskgate_engine::back::Reply;
+    let rig = Rig::start().await;
+    let client = rig.session(NEWEST, json!({"elicitation": {}})).await;
+    let key = rig.fake.keys.lock()[0].clone();
+    let newest = crate::upstream::Newest { gateway: std::sync::Arc::downgrade(&rig.gateway), key };
+    let refused = newest.ask(super::rig::form(None)).await;
+    assert!(matches!(refused, Reply::Error { code: -32601, .. }), "nobody can be asked");
+    let mut standing = client.stream(None).await;
+    let asking = newest.ask(super::rig::form(None));
+    let answering = async {
+        let asked = standing.message().await.unwrap();
+        client.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})).await;
+    };
+    let (reply, ()) = tokio::join!(asking, answering);
+    assert!(matches!(reply, Reply::Result(result) if result == br#"{"action":"decline"}"#.as_slice()));
+}
+
+#[tokio::test]
+async fn each_server_answers_at_its_own_path_and_knows_its_own_sessions_and_tasks_only() {
+    use super::http_client::open;
+    use crate::config::ServerPolicy;
+    use taskgate_core::id::ServerName;
+    let mut config = config();
+    config.servers.push(ServerPolicy::new(ServerName("other".to_owned())));
+    let rig = Rig::with(config).await;
+    let post = [("content-type", "application/json")];
+    let opening = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
+    .to_string();
+    let at = |path: &'static str, headers: Vec<(&'static str, String)>, body: String| {
+        let addr = rig.addr;
+        async move {
+            let mut all: Vec<(&str, &str)> = post.to_vec();
+            all.extend(headers.iter().map(|(name, value)| (*name, value.as_str())));
+            open(addr, "POST", path, &all, Some(body.as_bytes())).await.finish().await
+        }
+    };
+    assert_eq!(at("/mcp", vec![], opening.clone()).await.status, 404, "there is more than one");
+    let opened = at("/fake/mcp", vec![], opening.clone()).await;
+    let id = opened.header("mcp-session-id").unwrap().to_owned();
+    let call =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow", "task": {}}});
+    let created = at("/fake/mcp", vec![("mcp-session-id", id.clone())], call.to_string()).await.json();
+    let task = created["result"]["task"]["taskId"].clone();
+    assert!(task.is_string(), "{created}");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    assert_eq!(at("/other/mcp", vec![("mcp-session-id", id)], ping).await.status, 404);
+    let other = at("/other/mcp", vec![], opening).await.header("mcp-session-id").unwrap().to_owned();
+    let get =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task}}).to_string();
+    let got = at("/other/mcp", vec![("mcp-session-id", other)], get).await.json();
+    assert_eq!(got["error"], json!({"code": -32602, "message": "Unknown task"}));
+}
