@@ -10,8 +10,9 @@ use taskgate_core::operation::Upstream;
 use taskgate_engine::back::{Accepted, Answer, BackEvent, Outgoing};
 use taskgate_wire::dialect::{self, BackTask};
 use taskgate_wire::json::{self, Object};
-use taskgate_wire::meta::{META, RELATED_TASK, TASKS_EXTENSION};
+use taskgate_wire::meta::TASKS_EXTENSION;
 use taskgate_wire::rpc_error::code;
+use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{RpcError, header, mrtr, result};
 use tokio::sync::mpsc;
@@ -112,7 +113,7 @@ impl Core {
                 let text = std::str::from_utf8(result).unwrap_or_default();
                 let says_so = result::is_error(text)
                     && result::first_text(text)
-                        .is_some_and(|said| said.contains("-32601") && said.contains("task"));
+                        .is_some_and(|said| said.starts_with("MCP error -32601") && said.contains("task"));
                 return says_so.then_some(Asking::Augmented);
             }
             Heard::Result(_)
@@ -329,8 +330,6 @@ impl Core {
 
 fn returned(result: &Bytes, object: &Object<'_>) -> Answer {
     let is_error = object.bool("isError") == Some(true);
-    let has_related = object.object(META).is_some_and(|meta| meta.get(RELATED_TASK).is_some());
-    let is_plain = object.get("resultType").is_none() && !has_related;
-    let result = if is_plain { result.clone() } else { result::canonical(result) };
+    let result = result::canonical_of(result, object);
     Answer::Returned { result, is_error }
 }

@@ -422,6 +422,8 @@ impl Driver {
             // Our own going away cut the exchange; the next start decides by the crash table.
             return;
         }
+        // The back is done with it: the next call need not wait until the end is on disk.
+        self.release();
         let cancelled = self.is_cancelled();
         let (told, ending) = match answer {
             Answer::Returned { result, is_error } => (
@@ -438,6 +440,8 @@ impl Driver {
                 if cancelled { Ending::Cancelled } else { Ending::Raised { error } },
             ),
             Answer::NeverSent(why) => (Do::NeverSent, Ending::Faulted(Fault::NeverSent(why))),
+            // A stateless server is told to stop by closing the stream, and then there is no answer (B-037).
+            Answer::Lost(_) if cancelled => (Do::Lose(Doubt::Cancelled), Ending::Cancelled),
             Answer::Lost(why) => (Do::Lose(Doubt::AnswerLost), Ending::Faulted(self.lost(why))),
             Answer::Nonsense(why) => (Do::Lose(Doubt::PeerError), Ending::Faulted(Fault::UpstreamFault(why))),
             Answer::Task(_) | Answer::InputRequired { .. } => (

@@ -20,8 +20,9 @@ pub enum Signal {
     Log(Bytes),
 }
 
-/// How many signals a slow reader may fall behind before it misses some.
-const SIGNALS_KEPT: usize = 32;
+/// How many signals a slow reader may fall behind before it misses some. Every watched task has room for so many, and
+/// nothing depends on an old one once there is a newer.
+const SIGNALS_KEPT: usize = 4;
 
 /// A task that somebody watches. Any number of handles share one observer of the back (G-010).
 #[derive(Clone, Debug)]

@@ -89,8 +89,11 @@ impl Engine {
     ) -> Result<Recovery, taskgate_store::Error> {
         let server = record.call.server.clone();
         let principal = record.principal.clone();
-        // Work that a promise cancelled is not begun again; what it did is still found out where it can be.
+        // Work that a promise cancelled is not begun again; what it did is still found out where it can be. Nor is work
+        // whose client wished it stopped.
         let is_over = record.task.ending().is_some();
+        let is_unwanted = is_over || record.task.cancel_wished_at.is_some();
+        let what = if what == Recovery::SendAgain && is_unwanted { Recovery::Doubt } else { what };
         let live = Arc::new(Live::new(Arc::new(record)));
         let running_max = self.parts.limits.running_max;
         match what {

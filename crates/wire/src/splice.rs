@@ -52,8 +52,16 @@ impl<'a> Edit<'a> {
 /// # Errors
 /// [`Malformed`] if `text` is no JSON object, or a path is empty.
 pub fn splice(text: &str, edits: &[Edit<'_>]) -> Result<Bytes, Malformed> {
+    splice_object(&Object::parse(text)?, edits)
+}
+
+/// The same for an object that was read already.
+///
+/// # Errors
+/// [`Malformed`] if a path is empty.
+pub fn splice_object(object: &Object<'_>, edits: &[Edit<'_>]) -> Result<Bytes, Malformed> {
     let steps: Vec<Step<'_>> = edits.iter().map(|edit| Step { edit, path: edit.path() }).collect();
-    Ok(Bytes::from(object(text, &steps)?))
+    Ok(Bytes::from(apply(object, &steps)?))
 }
 
 /// An edit, seen from some way down its path.
@@ -63,8 +71,8 @@ struct Step<'e> {
     path: &'e [&'e str],
 }
 
-fn object(text: &str, steps: &[Step<'_>]) -> Result<String, SyntaxError> {
-    let object = Object::parse(text)?;
+fn apply(object: &Object<'_>, steps: &[Step<'_>]) -> Result<String, SyntaxError> {
+    let text = object.text();
     let mut heads: Vec<&str> = Vec::new();
     for step in steps {
         let Some(head) = step.path.first() else {
@@ -150,5 +158,5 @@ fn value<'v>(old: Option<&'v str>, steps: &[Step<'v>]) -> Result<Option<Cow<'v, 
         base = Some(Cow::Borrowed("{}"));
     }
     let base = base.unwrap_or(Cow::Borrowed("{}"));
-    Ok(Some(Cow::Owned(object(&base, rest)?)))
+    Ok(Some(Cow::Owned(apply(&Object::parse(&base)?, rest)?)))
 }

@@ -188,6 +188,19 @@ async fn r4_4_a_cancelled_call_that_nobody_answers_is_unknown_not_undone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b_037_a_call_that_is_stopped_by_closing_its_stream_is_cancelled() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    let heard = stage.back.hear().await;
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    heard.stop.cancelled().await;
+    drop(heard);
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Cancelled));
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
 async fn inv_17_a_call_cancelled_in_the_queue_is_never_sent() {
     let limits = Limits { running_max: 1, ..Limits::default() };
     for rule in [CancelRule::Promise, CancelRule::Wish] {

@@ -163,6 +163,21 @@ async fn a_cancellation_that_was_asked_for_is_passed_on_again() {
     assert_eq!(stage.back.cancels.load(Ordering::SeqCst), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn work_that_was_to_be_cancelled_is_not_sent_again_though_it_might_be() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut new = call(Effect::Consequential);
+    new.replay = Replay::Natural;
+    let id = stage.submit(new).await.record().id.clone();
+    let _heard = stage.back.hear().await;
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    let stage = stage.restart(Puppet::new(Survival::DiedWithUs)).await;
+    let record = stage.read(&id).await;
+    assert!(matches!(record.task.ending(), Some(Ending::Faulted(Fault::OutcomeUnknown(_)))));
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::AnswerLost));
+    assert_eq!(stage.back.sent.load(Ordering::SeqCst), 0);
+}
+
 /// Lets through so many writes and then dies: the write is done or not, and nobody ever hears which.
 struct DiesAfter {
     store: MemoryStore,

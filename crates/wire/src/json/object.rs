@@ -90,6 +90,11 @@ impl<'a> Object<'a> {
         self.members.is_empty()
     }
 
+    /// The text that it was read from.
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
     pub(crate) fn raw(&self) -> &[RawMember] {
         &self.members
     }

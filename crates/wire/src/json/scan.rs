@@ -295,8 +295,28 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// How many bytes from the start are neither a quote, a backslash nor a control character, eight at a time.
+/// Strings longer than this are read in wide blocks; the blocks cost more than they save on short ones.
+const SHORT: usize = 64;
+const BLOCK: usize = 32;
+
+/// How many bytes from the start are neither a quote, a backslash nor a control character.
 fn plain_run(bytes: &[u8]) -> usize {
+    let (start, rest) = bytes.split_at(bytes.len().min(SHORT));
+    let run = plain_words(start);
+    if run < start.len() {
+        return run;
+    }
+    let (blocks, _) = rest.as_chunks::<BLOCK>();
+    // No branch inside, so that the compiler can look at the whole block at once.
+    let is_plain = |block: &&[u8; BLOCK]| {
+        !block.iter().fold(false, |hit, &byte| hit | (byte == b'"') | (byte == b'\\') | (byte < 0x20))
+    };
+    let skipped = blocks.iter().take_while(is_plain).count() * BLOCK;
+    run + skipped + plain_words(rest.get(skipped..).unwrap_or_default())
+}
+
+/// The same, eight at a time.
+fn plain_words(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
     let mut run = 0;
