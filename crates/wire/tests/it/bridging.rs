@@ -341,3 +341,26 @@ fn a_006_our_own_opening_is_valid() {
         message::notification("notifications/cancelled", Some(&cancelled)),
     );
 }
+
+#[test]
+fn b_011_what_a_modern_result_gets_in_front_is_never_there_twice() {
+    let info = r#"{"name":"s","version":"1"}"#;
+    for sent in [
+        r#"{}"#,
+        r#"{ }"#,
+        r#"{"content":[]}"#,
+        r#"{"content":[],"_meta":{"a":1}}"#,
+        r#"{"content":[],"\u005fmeta":{"a":1}}"#,
+        r#"{"content":[{"type":"text","text":"\"_meta\" and \"resultType\""}]}"#,
+        r#"{"resultType":"odd","content":[]}"#,
+    ] {
+        let modern = result::for_modern_from(&bytes(sent), info);
+        let object = json::Object::parse(text(&modern)).unwrap();
+        for name in ["resultType", "_meta"] {
+            assert_eq!(object.members().filter(|member| member.name == name).count(), 1, "{sent}");
+        }
+        assert_eq!(object.str("resultType").as_deref(), Some("complete"));
+        assert_eq!(json::at(text(&modern), &["_meta", "io.modelcontextprotocol/serverInfo"]), Some(info));
+        assert_eq!(json::at(text(&modern), &["_meta", "a"]).is_some(), sent.contains("\"a\":1"), "{sent}");
+    }
+}
