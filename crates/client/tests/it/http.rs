@@ -171,6 +171,8 @@ async fn nothing_left_us_if_nobody_listens() {
     config.era = EraChoice::Modern;
     let refused = servers(config).session(&key("{}")).await.unwrap_err();
     assert!(refused.reason.contains("refused"), "{refused}");
+    // The same with TLS in between.
+    servers(http("https://127.0.0.1:1/mcp")).session(&key("{}")).await.unwrap_err();
 }
 
 #[tokio::test]
