@@ -122,10 +122,8 @@ mod tests {
     }
 
     fn id_of(message: &Bytes) -> RequestId {
-        match taskgate_wire::message::parse(message.clone()).unwrap() {
-            taskgate_wire::message::Message::Request(request) => request.id().clone(),
-            other => panic!("{other:?}"),
-        }
+        let message = taskgate_wire::message::parse(message.clone()).unwrap();
+        message.id().expect("a request").clone()
     }
 
     #[test]

@@ -71,10 +71,8 @@ mod tests {
 
     fn request(params: &str) -> Request {
         let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{params}}}");
-        match parse(Bytes::from(text)).unwrap() {
-            Message::Request(request) => request,
-            other => panic!("{other:?}"),
-        }
+        let Message::Request(request) = parse(Bytes::from(text)).unwrap() else { panic!("a request") };
+        request
     }
 
     #[test]
