@@ -12,7 +12,6 @@ use taskgate_wire::dialect::{self, BackTask};
 use taskgate_wire::json::{self, Object};
 use taskgate_wire::meta::TASKS_EXTENSION;
 use taskgate_wire::rpc_error::code;
-use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{RpcError, header, mrtr, result};
 use tokio::sync::mpsc;
