@@ -10,6 +10,8 @@ use rusqlite::Connection;
 
 use crate::fault::Problem;
 
+#[cfg(test)]
+pub(crate) use self::{create::FIND_SAME_CALL, purge::EXPIRED};
 pub(crate) use append::{Append, Appended};
 pub(crate) use create::{Create, CreatedOr};
 pub(crate) use purge::Purge;

@@ -14,6 +14,8 @@ mod fault;
 mod health;
 mod migrate;
 mod open;
+#[cfg(test)]
+mod plans;
 mod reader;
 mod row;
 mod writer;

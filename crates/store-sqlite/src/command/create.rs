@@ -29,7 +29,8 @@ pub(crate) enum CreatedOr {
 const FIND_KEY: &str = "SELECT digest, task_id FROM idempotency
     WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
 
-pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id FROM task
+/// Left to itself, SQLite would read all tasks of that server to save the sorting of one or two.
+pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id FROM task INDEXED BY task_same_call
     WHERE principal = ?1 AND digest = ?2 AND server = ?3 AND tool = ?4 AND phase < 2 AND idempotency_key IS NULL
     ORDER BY created_ms, task_id LIMIT 1";
 
