@@ -26,7 +26,9 @@ READ_ONLY = {"readOnlyHint": True}
 
 def progress_of(ctx):
     async def progress(done, total):
-        await ctx.report_progress(done, total)
+        # Progress towards less than one is refused, and with it the call.
+        if total >= 1:
+            await ctx.report_progress(done, total)
 
     return progress
 
