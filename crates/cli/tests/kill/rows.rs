@@ -132,6 +132,29 @@ pub(crate) fn followed(back: Back) {
     );
 }
 
+/// A plain client holds a handle, and follows it with the tool `taskgate_task` as before.
+pub(crate) fn handle(back: Back) {
+    let (mut scene, mark) = (Scene::set(back, "sync_budget = \"100ms\""), mark());
+    let call = json!({ "name": "charge", "arguments": { "seconds": 2.0, "order": mark } });
+    let said = scene.a("tools/call", call);
+    let id = said["result"]["structuredContent"]["taskgate"]["taskId"].as_str().unwrap().to_owned();
+    if back.keeps_its_task() {
+        scene.until_followed();
+    }
+    scene.server().until_noted("start", &mark);
+    scene.crash();
+    let wait = json!({ "name": "taskgate_task", "arguments": { "action": "wait", "taskId": id } });
+    let said = scene.a("tools/call", wait);
+    if back.keeps_its_task() {
+        assert_eq!(said["result"]["content"][0]["text"], format!("charged {mark}"), "{said}");
+    } else {
+        assert!(said.to_string().contains("outcome is unknown"), "{said}");
+        scene.is_unknown(&id);
+    }
+    assert_eq!(scene.server().arrived(&mark), 1);
+    assert_eq!(scene.server().tap.times(&mark), 1);
+}
+
 /// The result is on disk and its client was not told: the client asks, and gets it.
 pub(crate) fn ended(back: Back) {
     let (mut scene, mark) = (Scene::set(back, ""), mark());
