@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// Records a call and sets it going. When this returns [`Submitted::Started`], the record is on disk, so its id
-    /// may leave (R3.3); only then is the call sent (R4.2).
+    /// may leave (R3.3); only then is the call sent (R4.2). Dropping the future stops nothing once it was polled.
     ///
     /// # Errors
     /// [`SubmitError`]: nothing was written and nothing sent.
@@ -435,9 +435,11 @@ impl Engine {
     /// Runs a step to its end even if the client that asked for it goes away: a row must never be left without
     /// the one that acts on it.
     async fn detached<T: Send + 'static>(&self, step: impl Future<Output = T> + Send + 'static) -> T {
-        match self.drivers.spawn(step).await {
+        match self.drivers.spawn(step).await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(done) => done,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime is going away, and whoever waits here with it.
+            Err(Err(_)) => std::future::pending().await,
         }
     }
 

@@ -53,7 +53,7 @@ impl Default for Limits {
             deadline: Millis::hours(24),
             deadline_shared: Millis::hours(1),
             start_by: Millis::mins(10),
-            cancel_grace: Millis::secs(10),
+            cancel_grace: Millis::secs(5),
             live_max: 1_000,
             live_max_shared: 10_000,
             running_max: 64,

@@ -231,9 +231,7 @@ async fn adopt(
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(Join::Never);
     let back = checked.upstream.clone();
-    // On its own, so that a client which goes away now leaves no half of it behind.
-    let adopted = tokio::spawn(async move { engine.adopt(new, back, in_flight, first).await });
-    let handle = joined(adopted).await?.map_err(refused)?;
+    let handle = engine.adopt(new, back, in_flight, first).await.map_err(refused)?;
     wait::wait(&checked, handle, wait, Start::Fresh).await
 }
 
@@ -259,8 +257,7 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(join);
     let back = checked.upstream.clone();
-    let submitted = tokio::spawn(async move { engine.submit(new, back).await });
-    let (handle, start) = match joined(submitted).await?.map_err(refused)? {
+    let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
         Submitted::Started(handle) => (handle, Start::Fresh),
         Submitted::Joined(handle) => (handle, Start::Joined),
         Submitted::JoinedPurged => {
@@ -302,11 +299,6 @@ pub(crate) enum Start {
     Fresh,
     /// It joined one that was made before (R4.6).
     Joined,
-}
-
-/// The outcome of a task of ours.
-async fn joined<T>(task: tokio::task::JoinHandle<T>) -> Result<T, Failure> {
-    task.await.map_err(|_| Failure::Ours(RpcError::internal("The gateway is shutting down")))
 }
 
 fn refused(error: SubmitError) -> Failure {

@@ -40,7 +40,7 @@ pub(crate) struct Endpoint {
     uri: Uri,
     host: HeaderValue,
     /// The path, which a redirect within the origin may change.
-    path: Mutex<String>,
+    path: Mutex<Uri>,
     headers: Vec<(HeaderName, HeaderValue)>,
     body_bytes_max: usize,
 }
@@ -104,7 +104,7 @@ impl Endpoint {
             value.set_sensitive(true);
             named.push((parsed, value));
         }
-        let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
+        let path = path_of(&uri);
         Ok(Arc::new(Endpoint {
             server: config.name.0.clone(),
             read_timeout: config.read_timeout,
@@ -138,7 +138,7 @@ impl Endpoint {
     }
 
     fn request(&self, outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, String> {
-        let path: Uri = self.path.lock().parse().map_err(|_| "its path is malformed")?;
+        let path = self.path.lock().clone();
         let mut request = Request::new(Full::new(outgoing.body.clone()));
         *request.method_mut() = outgoing.method.clone();
         *request.uri_mut() = path;
@@ -237,10 +237,10 @@ impl Endpoint {
     }
 
     /// The path that a `Location` names, if it is in our origin.
-    fn within(&self, location: &HeaderValue) -> Option<String> {
+    fn within(&self, location: &HeaderValue) -> Option<Uri> {
         let text = location.to_str().ok()?;
         if text.starts_with('/') && !text.starts_with("//") {
-            return text.parse::<Uri>().ok().map(|_| text.to_owned());
+            return text.parse().ok();
         }
         let to: Uri = text.parse().ok()?;
         let port = |uri: &Uri| {
@@ -255,7 +255,11 @@ impl Endpoint {
                 .host()
                 .is_some_and(|host| self.uri.host().is_some_and(|ours| ours.eq_ignore_ascii_case(host)))
             && port(&to) == port(&self.uri);
-        let path = to.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        is_same.then(|| path.to_owned())
+        is_same.then(|| path_of(&to))
     }
+}
+
+/// Path and query alone, as a request line has them.
+fn path_of(uri: &Uri) -> Uri {
+    uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from)
 }

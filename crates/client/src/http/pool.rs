@@ -20,8 +20,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
-/// Idle connections kept.
-const IDLE_MAX: usize = 32;
+/// Idle connections kept: as many as there are calls at once on a busy day, so that a burst does not reconnect for each.
+const IDLE_MAX: usize = 256;
 /// How long a connection may have been idle to carry what must not be lost: common servers close theirs after 5 s
 /// without saying so.
 const IDLE_SURE: Duration = Duration::from_secs(4);
