@@ -277,7 +277,7 @@ fn is_passed_on(scene: &Scene, back: Back, mark: &str) {
 /// Nobody knows, unless the gateway still saw to it that the call was stopped: a modern server over HTTP is told by the
 /// end of its stream, which may be done before the kill comes.
 fn is_unknown_or_was_stopped(scene: &Scene, back: Back, id: &str) {
-    if (back.kind, back.over) == (Kind::Plain, Over::Http) && scene.read(id).0 == "cancelled" {
+    if back.over == Over::Http && scene.read(id).0 == "cancelled" {
         scene.took("cancelled");
     } else {
         scene.is_unknown(id);

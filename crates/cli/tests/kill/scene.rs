@@ -75,8 +75,10 @@ impl Scene {
             scene.sessions.push(Session::open(scene.url(at)).unwrap());
             // From here on the gateway's session with the server is open, and its tools are known.
             let mark = mark();
-            let warm = json!({ "name": "echo", "arguments": { "text": mark } });
+            let warm = json!({ "name": "echo", "arguments": { "text": mark }, "task": {} });
             let said = scene.sessions[at].ask(scene.url(at), "tools/call", &warm).unwrap();
+            let task = json!({ "taskId": said["result"]["task"]["taskId"] });
+            let said = scene.sessions[at].ask(scene.url(at), "tasks/result", &task).unwrap();
             assert_eq!(said["result"]["content"][0]["text"], mark, "{said}");
         }
         scene
