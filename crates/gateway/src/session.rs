@@ -179,14 +179,10 @@ impl Session {
         self.state.lock().resources.contains_key(uri)
     }
 
-    fn is_idle(&self, before: UnixMillis) -> bool {
+    fn has_stream(&self) -> bool {
         let mut state = self.state.lock();
         state.streams.retain(Outlet::is_open);
-        self.is_stored && state.seen < before && state.streams.is_empty()
-    }
-
-    fn seen(&self) -> UnixMillis {
-        self.state.lock().seen
+        !state.streams.is_empty()
     }
 
     fn stored(&self) -> record::Session {
@@ -226,8 +222,8 @@ impl Sessions {
         let idle =
             UnixMillis(now.0.saturating_sub(i64::try_from(self.limits.session_idle.0).unwrap_or(i64::MAX)));
         let keep = self.limits.sessions_max.saturating_sub(1);
-        self.engine.store().expire_sessions(idle, keep).await?;
-        self.let_go(idle, keep);
+        let gone = self.engine.store().expire_sessions(idle, keep).await?;
+        self.let_go(&gone);
         let mut random = [0; 24];
         self.engine.random().fill(&mut random);
         let id = BASE64URL_NOPAD.encode(&random);
@@ -336,21 +332,16 @@ impl Sessions {
         Ok(())
     }
 
-    /// Lets idle sessions go from memory, and the longest unseen ones above `keep`.
-    fn let_go(&self, idle: UnixMillis, keep: usize) {
+    /// Ends what the store has let go, so that both agree on which sessions there are. One with an open stream lives on
+    /// until that closes.
+    fn let_go(&self, gone: &[String]) {
         let mut live = self.live.lock();
-        live.retain(|_, session| {
-            let goes = session.is_idle(idle);
-            if goes {
+        for key in gone {
+            if live.get(key).is_some_and(|session| !session.has_stream())
+                && let Some(session) = live.remove(key)
+            {
                 session.ended.cancel();
             }
-            !goes
-        });
-        while live.len() > keep {
-            let stored = live.values().filter(|session| session.is_stored);
-            let oldest = stored.min_by_key(|session| session.seen()).map(|session| session.key.clone());
-            let Some(session) = oldest.and_then(|key| live.remove(&key)) else { break };
-            session.ended.cancel();
         }
     }
 

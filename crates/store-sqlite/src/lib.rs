@@ -133,7 +133,7 @@ impl Store for SqliteStore {
         self.writer.run(EndSession(key.to_owned())).await
     }
 
-    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<usize, Error> {
+    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<Vec<String>, Error> {
         self.writer.run(ExpireSessions { before, keep }).await
     }
 

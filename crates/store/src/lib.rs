@@ -88,8 +88,9 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes a session; whether there was one.
     async fn end_session(&self, key: &str) -> Result<bool, Error>;
 
-    /// Deletes sessions last seen before `before`, and the longest unseen ones above `keep`. The number deleted.
-    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<usize, Error>;
+    /// Deletes sessions last seen before `before`, and the longest unseen ones above `keep`. The keys of those deleted,
+    /// in no order.
+    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<Vec<String>, Error>;
 
     /// 32 random bytes made when the store was, for sealing what clients carry for us (G-013).
     fn secret(&self) -> [u8; 32];

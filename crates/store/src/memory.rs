@@ -156,7 +156,7 @@ impl Store for MemoryStore {
         self.run(CommandKind::Session, |state| Ok(state.end_session(key))).await
     }
 
-    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<usize, Error> {
+    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<Vec<String>, Error> {
         self.run(CommandKind::Session, |state| Ok(state.expire_sessions(before, keep))).await
     }
 

@@ -235,7 +235,7 @@ impl Store for DiesAfter {
     async fn end_session(&self, key: &str) -> Result<bool, Error> {
         self.store.end_session(key).await
     }
-    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<usize, Error> {
+    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<Vec<String>, Error> {
         self.store.expire_sessions(before, keep).await
     }
     fn secret(&self) -> [u8; 32] {

@@ -23,12 +23,12 @@ const PUT: &str = "INSERT OR REPLACE INTO session (
 
 const END: &str = "DELETE FROM session WHERE key = ?1";
 
-const EXPIRE: &str = "DELETE FROM session WHERE seen_ms < ?1";
+const EXPIRE: &str = "DELETE FROM session WHERE seen_ms < ?1 RETURNING key";
 
 /// Of those seen at the same time, the first key goes first.
 const CROP: &str = "DELETE FROM session WHERE key IN (
         SELECT key FROM session ORDER BY seen_ms DESC, key DESC LIMIT -1 OFFSET ?1
-    )";
+    ) RETURNING key";
 
 impl Command for PutSession {
     type Outcome = ();
@@ -63,13 +63,18 @@ impl Command for EndSession {
 }
 
 impl Command for ExpireSessions {
-    type Outcome = usize;
+    type Outcome = Vec<String>;
 
     const DOING: &'static str = "expire sessions";
 
-    fn run(&self, database: &Connection) -> Result<usize, Problem> {
-        let stale = database.prepare_cached(EXPIRE)?.execute([self.before.0])?;
-        let above = database.prepare_cached(CROP)?.execute([at_most(self.keep)])?;
-        Ok(stale + above)
+    fn run(&self, database: &Connection) -> Result<Vec<String>, Problem> {
+        let mut gone = Vec::new();
+        for (delete, by) in [(EXPIRE, self.before.0), (CROP, at_most(self.keep))] {
+            let mut delete = database.prepare_cached(delete)?;
+            for key in delete.query_map([by], |row| row.get(0))? {
+                gone.push(key?);
+            }
+        }
+        Ok(gone)
     }
 }

@@ -3,8 +3,14 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use taskgate_store::Error;
+
+/// How long to wait for a lock that somebody has.
+const PATIENCE: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// That this process has the file for itself. The operating system gives it back when the process ends, however it
 /// does; the lock file itself stays, since removing it would let two processes lock two files of one name.
@@ -17,13 +23,18 @@ impl Lock {
         options.write(true).create(true).truncate(false);
         private_file(&mut options);
         let file = options.open(beside(path, ".lock")).map_err(|error| cannot_write(place, &error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse { place: place.to_owned() }),
-            Err(TryLockError::Error(error)) => {
-                Err(cannot_open(place, format!("it cannot be locked: {error}")))
+        // A child that another thread is just starting shares our open files until it runs its own program; and a
+        // process that was told to end may take a moment.
+        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock(file)),
+                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+                Err(TryLockError::Error(error)) => {
+                    return Err(cannot_open(place, format!("it cannot be locked: {error}")));
+                }
             }
         }
+        Err(Error::InUse { place: place.to_owned() })
     }
 }
 

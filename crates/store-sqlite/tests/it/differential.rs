@@ -183,7 +183,12 @@ impl Twins {
             }
             Step::ExpireSessions { before, keep } => {
                 let before = UnixMillis(before.into());
-                let _ = same!(self, store => store.expire_sessions(before, keep.into()));
+                let _ = same!(self, store => async {
+                    store.expire_sessions(before, keep.into()).await.map(|mut gone| {
+                        gone.sort();
+                        gone
+                    })
+                });
                 for key in 0..4 {
                     let key = format!("session-{key}");
                     let _ = same!(self, store => store.session(&key));

@@ -47,9 +47,9 @@ pub async fn x_048_unseen_sessions_expire(factory: &impl Factory) {
     for (key, seen) in [("a", 1), ("b", 2), ("c", 3)] {
         store.put_session(session(key, UnixMillis(seen))).await.expect("writable");
     }
-    assert_eq!(store.expire_sessions(UnixMillis(2), 10).await.expect("writable"), 1);
+    assert_eq!(store.expire_sessions(UnixMillis(2), 10).await.expect("writable").len(), 1);
     assert_eq!(left(&store, &["a", "b", "c"]).await, ["b", "c"]);
-    assert_eq!(store.expire_sessions(UnixMillis(2), 10).await.expect("writable"), 0);
+    assert_eq!(store.expire_sessions(UnixMillis(2), 10).await.expect("writable").len(), 0);
 }
 
 /// Of those seen at the same time, the first key goes first.
@@ -58,10 +58,10 @@ pub async fn x_048_the_longest_unseen_go_above_the_limit(factory: &impl Factory)
     for (key, seen) in [("d", 1), ("b", 2), ("a", 2), ("c", 3)] {
         store.put_session(session(key, UnixMillis(seen))).await.expect("writable");
     }
-    assert_eq!(store.expire_sessions(UnixMillis(0), 2).await.expect("writable"), 2);
+    assert_eq!(store.expire_sessions(UnixMillis(0), 2).await.expect("writable").len(), 2);
     assert_eq!(left(&store, &["a", "b", "c", "d"]).await, ["b", "c"]);
-    assert_eq!(store.expire_sessions(UnixMillis(3), 1).await.expect("writable"), 1);
+    assert_eq!(store.expire_sessions(UnixMillis(3), 1).await.expect("writable").len(), 1);
     assert_eq!(left(&store, &["b", "c"]).await, ["c"]);
-    assert_eq!(store.expire_sessions(UnixMillis(0), 0).await.expect("writable"), 1);
-    assert_eq!(store.expire_sessions(UnixMillis(0), 0).await.expect("writable"), 0);
+    assert_eq!(store.expire_sessions(UnixMillis(0), 0).await.expect("writable").len(), 1);
+    assert_eq!(store.expire_sessions(UnixMillis(0), 0).await.expect("writable").len(), 0);
 }

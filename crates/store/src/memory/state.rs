@@ -175,14 +175,15 @@ impl State {
         self.sessions.remove(key).is_some()
     }
 
-    pub(super) fn expire_sessions(&mut self, before: UnixMillis, keep: usize) -> usize {
+    pub(super) fn expire_sessions(&mut self, before: UnixMillis, keep: usize) -> Vec<String> {
         let mut oldest: Vec<_> =
             self.sessions.values().map(|session| (session.seen, session.key.clone())).collect();
         oldest.sort();
         let stale = oldest.iter().filter(|(seen, _)| *seen < before).count();
         let gone = stale.max(oldest.len().saturating_sub(keep));
-        for (_, key) in oldest.into_iter().take(gone) {
-            self.sessions.remove(&key);
+        let gone: Vec<_> = oldest.into_iter().take(gone).map(|(_, key)| key).collect();
+        for key in &gone {
+            self.sessions.remove(key);
         }
         gone
     }
