@@ -189,7 +189,7 @@ impl Servers {
 
     async fn open_as(&self, server: &Server, offers: Offers) -> Result<(Arc<Traffic>, Opened), String> {
         let config = &server.config;
-        let traffic = Traffic::new(&config.name.0, offers);
+        let traffic = Traffic::new(&config.name.0, offers, self.options.random.jitter());
         let known = *server.era.lock();
         let opening =
             Opening { config, options: &self.options, traffic: &traffic, guard: &self.guard, known };

@@ -110,12 +110,16 @@ impl std::fmt::Debug for Traffic {
 }
 
 impl Traffic {
-    pub(crate) fn new(server: &str, offers: Offers) -> Arc<Traffic> {
+    /// `start` is unpredictable. A session with a server that was opened before our restart is asked about its tasks
+    /// again, while it may still be at requests of before; were their ids used again, it would answer the one by the
+    /// other.
+    pub(crate) fn new(server: &str, offers: Offers, start: u32) -> Arc<Traffic> {
         Arc::new(Traffic {
             server: server.to_owned(),
             era: Mutex::new(Era::Legacy),
             offers,
-            ids: AtomicU64::new(1),
+            // A million ids before the next start, and no number that a double cannot hold.
+            ids: AtomicU64::new((u64::from(start) << 20) + 1),
             asks: AtomicU64::new(1),
             tools_changed: AtomicBool::new(false),
             notices: broadcast::channel(NOTICES).0,

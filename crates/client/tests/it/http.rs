@@ -163,6 +163,18 @@ async fn b_039_to_b_043_modern_requests_mirror_their_body() {
 }
 
 #[tokio::test]
+async fn a_002_ids_are_not_used_again_after_a_restart() {
+    let web = Web::modern(|seen| result(&seen, text("fine"))).await;
+    for _ in 0..2 {
+        let (_servers, session) = open(http(&web.url), "{}").await;
+        session.call(tool("x", Asking::Held)).answer.await;
+    }
+    let ids: Vec<_> = web.seen().iter().map(|seen| seen.body["id"].as_u64().unwrap()).collect();
+    let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+}
+
+#[tokio::test]
 async fn nothing_left_us_if_nobody_listens() {
     let web = Web::modern(|seen| result(&seen, text("fine"))).await;
     let (_servers, session) = open(http(&web.url), "{}").await;
@@ -551,11 +563,16 @@ async fn questions_of_a_task_that_nobody_watches_yet_are_kept_for_the_watcher() 
 async fn b_037_stopping_a_modern_call_closes_its_stream() {
     let (stream, streamed) = mpsc::unbounded_channel::<String>();
     let post = Arc::new(Mutex::new(Some(streamed)));
-    let web = Web::modern(move |_| Say::Stream(post.lock().take().unwrap())).await;
+    let (came, mut coming) = mpsc::unbounded_channel();
+    let web = Web::modern(move |seen| {
+        came.send(seen.body["id"].clone()).unwrap();
+        Say::Stream(post.lock().take().unwrap())
+    })
+    .await;
     let (_servers, session) = open(http(&web.url), "{}").await;
     let mut call = session.call(tool("x", Asking::Held));
     let (stop, answer) = (call.stop.clone(), tokio::spawn(call.answer));
-    let progress = json!({"progressToken": 2, "progress": 1});
+    let progress = json!({"progressToken": coming.recv().await.unwrap(), "progress": 1});
     stream
         .send(event(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})))
         .unwrap();
