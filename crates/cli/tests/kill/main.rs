@@ -70,6 +70,9 @@ cells! {
     r5_3_a_followed_task_over_b_http_is_followed_again: followed, B, Http;
     r5_3_a_followed_task_over_b_stdio_is_unknown: followed, B, Stdio;
 
+    r5_3_many_followed_tasks_over_a_http_keep_their_results: followed_many, A, Http;
+    r5_3_many_followed_tasks_over_b_http_keep_their_results: followed_many, B, Http;
+
     r5_3_a_plain_clients_handle_over_plain_http_is_unknown: handle, Plain, Http;
     r5_3_a_plain_clients_handle_over_a_http_is_followed_again: handle, A, Http;
     r5_3_a_plain_clients_handle_over_b_http_is_followed_again: handle, B, Http;

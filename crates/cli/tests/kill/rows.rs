@@ -132,6 +132,26 @@ pub(crate) fn followed(back: Back) {
     );
 }
 
+/// Many tasks of one server are followed again, in the session with it that made them, and each gets its own result.
+pub(crate) fn followed_many(back: Back) {
+    let mut scene = Scene::set(back, "");
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let mark = mark();
+            (scene.charge(4.0, &mark), mark)
+        })
+        .collect();
+    until("all are followed", || (scene.server().tap.asked_about().len() == calls.len()).then_some(()));
+    scene.crash();
+    for (id, mark) in &calls {
+        scene.completes(id, &format!("charged {mark}"));
+        assert_eq!(scene.server().arrived(mark), 1);
+    }
+    // A server may still be at a request of the life before, and answer it to whoever shows the same id.
+    let ids = scene.server().tap.request_ids();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "no id is used twice: {ids:?}");
+}
+
 /// A plain client holds a handle, and follows it with the tool `taskgate_task` as before.
 pub(crate) fn handle(back: Back) {
     let (mut scene, mark) = (Scene::set(back, "sync_budget = \"100ms\""), mark());

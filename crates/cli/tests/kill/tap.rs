@@ -101,6 +101,13 @@ impl Tap {
         self.sent().matches(what).count()
     }
 
+    /// The ids of all requests that were sent, in the order of their connections.
+    pub(crate) fn request_ids(&self) -> Vec<String> {
+        let sent = self.sent();
+        let named = sent.split("\"jsonrpc\":\"2.0\",\"id\":").skip(1);
+        named.filter_map(|rest| rest.split_once(',')).map(|(id, _)| id.to_owned()).collect()
+    }
+
     /// The tasks of its own that the server was asked about.
     pub(crate) fn asked_about(&self) -> BTreeSet<String> {
         let sent = self.sent();
