@@ -68,8 +68,28 @@ impl From<RpcError> for Failure {
 
 impl From<taskgate_store::Error> for Failure {
     fn from(error: taskgate_store::Error) -> Failure {
-        tracing::error!(%error, "the store failed a request");
-        Failure::Ours(RpcError::internal(error.to_string()))
+        tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request");
+        Failure::Ours(RpcError::internal(told(&error)))
+    }
+}
+
+/// What a caller is told of a store that fails. Paths and the database's own words are for the operator's log.
+fn told(error: &taskgate_store::Error) -> &'static str {
+    use taskgate_store::Error;
+    match error {
+        Error::Full { .. } => {
+            "The gateway's disk is full, so nothing can be recorded, and nothing was sent; its operator must free some space"
+        }
+        Error::ReadOnly { .. } => {
+            "The gateway's store cannot be written, so nothing can be recorded, and nothing was sent; its operator must make it writable"
+        }
+        Error::Open { .. }
+        | Error::InUse { .. }
+        | Error::Newer { .. }
+        | Error::Damaged { .. }
+        | Error::Corrupt { .. }
+        | Error::Closed
+        | Error::Backend { .. } => "The gateway's store cannot be used now; the reason is in its operator's log",
     }
 }
 

@@ -141,7 +141,7 @@ function standIn(result) {
   const handle = member(said, HANDLE_NAMES);
   const state = member(said, ["status"]);
   if (typeof handle !== "string" || typeof state !== "string") return undefined;
-  return { handle, state, questions: member(said, ["inputRequests", "questions", "input"]) };
+  return { handle, state, questions: member(said, ["questions"]) };
 }
 
 function useHandle(session, action, handle, more = {}) {
@@ -152,22 +152,14 @@ function useHandle(session, action, handle, more = {}) {
   return session.client.callTool({ name: HANDLE_TOOL, arguments: args }, undefined, options());
 }
 
-function answersTo(questions, session) {
-  const tool = session.tools.find((t) => t.name === HANDLE_TOOL);
-  const name = ["answers", "inputResponses", "responses", "answer"].find(
-    (n) => tool.inputSchema.properties?.[n],
-  );
-  const made = {};
-  for (const [key, asks] of Object.entries(questions)) made[key] = answer(asks.params ?? asks);
-  return { [name ?? "answers"]: made };
-}
-
 async function follow(session, result) {
   for (let at = standIn(result); at !== undefined; at = standIn(result)) {
     report.task_id = at.handle;
     status(at.state);
-    if (at.state === "input_required" && Object.keys(at.questions ?? {}).length > 0) {
-      await useHandle(session, "answer", at.handle, answersTo(at.questions, session));
+    if (at.state === "input_required" && at.questions?.length > 0) {
+      for (const { key, params } of at.questions) {
+        await useHandle(session, "answer", at.handle, { key, reply: answer(params) });
+      }
     } else if (TERMINAL.includes(at.state)) {
       return await useHandle(session, "result", at.handle);
     }

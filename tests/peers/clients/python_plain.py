@@ -82,18 +82,16 @@ def stand_in(result):
         return None
     report.task(handle)
     report.status(status)
-    return handle, status, member(said, ("inputRequests", "questions", "input")) or {}
+    return handle, status, member(said, ("questions",)) or []
 
 
-async def use_handle(c, action, handle, answers=None):
+async def use_handle(c, action, handle, **more):
     tool = next((x for x in c.tools if x.name == HANDLE_TOOL), None)
     if tool is None:
         raise Wrong(f"a handle was given, but there is no tool {HANDLE_TOOL}")
     takes = tool.input_schema.get("properties", {})
     args = {"action": action, next((n for n in HANDLE_NAMES if n in takes), "handle"): handle}
-    if answers is not None:
-        names = ("answers", "inputResponses", "responses", "answer")
-        args[next((n for n in names if n in takes), "answers")] = answers
+    args |= more
     return plain(await c.call_tool(HANDLE_TOOL, args))
 
 
@@ -101,8 +99,8 @@ async def follow(c, result):
     while at := stand_in(result):
         handle, status, questions = at
         if status == "input_required" and questions:
-            answers = {k: answer(q.get("params", q)) for k, q in questions.items()}
-            await use_handle(c, "answer", handle, answers)
+            for q in questions:
+                await use_handle(c, "answer", handle, key=q["key"], reply=answer(q["params"]))
         elif status in TERMINAL:
             return await use_handle(c, "result", handle)
         result = await use_handle(c, "wait", handle)

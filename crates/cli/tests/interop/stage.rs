@@ -169,7 +169,8 @@ impl Stage {
         let at = |name: &str| folder.path().join(name);
         let serve = peers().join("serve");
         let mut config = format!(
-            "[listen]\naddress = \"127.0.0.1:0\"\n[store]\npath = {:?}\n",
+            // Short, so that a plain client meets a handle.
+            "[limits]\nsync_budget = \"2s\"\ntask_after = \"1s\"\n[listen]\naddress = \"127.0.0.1:0\"\n[store]\npath = {:?}\n",
             at("tasks.db").to_str().unwrap()
         );
         for server in SERVERS {
