@@ -89,7 +89,9 @@ fn told(error: &taskgate_store::Error) -> &'static str {
         | Error::Damaged { .. }
         | Error::Corrupt { .. }
         | Error::Closed
-        | Error::Backend { .. } => "The gateway's store cannot be used now; the reason is in its operator's log",
+        | Error::Backend { .. } => {
+            "The gateway's store cannot be used now; the reason is in its operator's log"
+        }
     }
 }
 
