@@ -91,6 +91,13 @@ pub enum Fault {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QuestionKey(pub String);
 
+impl QuestionKey {
+    /// The key of the `n`th question of a task, from 1.
+    fn nth(n: u32) -> QuestionKey {
+        QuestionKey(format!("in-{n}"))
+    }
+}
+
 /// The kind of a question. It is also the class under which the question is recorded (R6.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum QuestionKind {
@@ -282,7 +289,7 @@ impl Task {
         let is_asked = |key| asked.is_some_and(|asked| asked.0.contains_key(key));
         match command {
             Command::Ask(question) => {
-                let key = QuestionKey(format!("in-{}", self.keys_issued + 1));
+                let key = QuestionKey::nth(self.keys_issued + 1);
                 Ok(vec![Event::Asked { key, question }])
             }
             Command::TakeAnswer(key) if is_asked(&key) => Ok(vec![Event::AnswerTaken { key }]),
@@ -373,6 +380,11 @@ impl Task {
             State::InputRequired(asked) => Some(asked),
             State::Working | State::Over { .. } => None,
         }
+    }
+
+    /// The keys that were given out since `before` had been, in the order of their questions.
+    pub fn keys_since(&self, before: u32) -> impl Iterator<Item = QuestionKey> + use<> {
+        (before + 1..=self.keys_issued).map(QuestionKey::nth)
     }
 
     /// The ending, once there is one.

@@ -297,7 +297,7 @@ impl Driver {
             BackEvent::Progress(params) => self.live.signal(Signal::Progress(params)),
             BackEvent::Log(params) => self.live.signal(Signal::Log(params)),
             BackEvent::Asked { ask, question, reply } => {
-                if let Some(key) = self.ask(question).await.pop() {
+                if let Some(key) = self.ask_all(vec![question]).await.pop() {
                     self.live.parked.lock().insert(key.clone(), reply);
                     self.asks.insert(ask, key);
                 }
@@ -315,14 +315,10 @@ impl Driver {
         }
     }
 
-    /// Puts a question into the record; its key, unless the task is over.
+    /// Puts questions into the record; their keys, none if the task is over.
     ///
     /// The reply's way is opened by the caller before anybody can answer: the driver handles one thing at a time.
-    pub(crate) async fn ask(&mut self, question: Question) -> Vec<QuestionKey> {
-        self.ask_all(vec![question]).await
-    }
-
-    pub(crate) async fn ask_all(&mut self, questions: Vec<Question>) -> Vec<QuestionKey> {
+    async fn ask_all(&mut self, questions: Vec<Question>) -> Vec<QuestionKey> {
         let before = self.live.record().task.keys_issued;
         let record = self
             .write(|draft| {
@@ -331,7 +327,7 @@ impl Driver {
                 }
             })
             .await;
-        (before + 1..=record.task.keys_issued).map(|n| QuestionKey(format!("in-{n}"))).collect()
+        record.task.keys_since(before).collect()
     }
 
     /// Hands an answer to the request that waits for it.

@@ -304,8 +304,7 @@ impl Driver {
                 }
             })
             .await;
-        let keys = (before + 1..=written.task.keys_issued).map(|n| QuestionKey(format!("in-{n}")));
-        for ((back_key, kind), key) in back_keys.into_iter().zip(kinds).zip(keys) {
+        for ((back_key, kind), key) in back_keys.into_iter().zip(kinds).zip(written.task.keys_since(before)) {
             observer.known.insert(back_key, (key, kind));
         }
     }
