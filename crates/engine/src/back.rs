@@ -25,6 +25,11 @@ pub trait Backs: Send + Sync + 'static {
 
     /// Whether a task of this server can outlive our process. `DiedWithUs` for a server that is not configured.
     fn survival(&self, server: &ServerName) -> Survival;
+
+    /// Whether this server can be opened at all: work for one that is not known yet waits for it after a restart.
+    fn is_known(&self, _server: &ServerName) -> bool {
+        true
+    }
 }
 
 /// Which session with a server a call goes over: one per principal and set of capabilities.

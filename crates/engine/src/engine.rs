@@ -8,7 +8,7 @@ use taskgate_core::operation::{self, Effect, Operation, Replay, Stage};
 use taskgate_core::task::{CancelRule, Command, Ending, Lifetime, QuestionKey, Refusal, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::record::{Call, Front, Observed, Record};
-use taskgate_store::{AppendError, CreateError, Created, Join, Store};
+use taskgate_store::{AppendError, CreateError, Created, Join, Store, Unfetched, Whose};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -73,8 +73,11 @@ pub struct NewCall {
 pub enum Submitted {
     /// It is recorded and on its way.
     Started(Handle),
-    /// It is the same as this one, which goes on (R4.6).
+    /// It is the same as this one, which goes on, or is over and its result was not fetched (R4.6, design 3).
     Joined(Handle),
+    /// It is this very call: its frame was delivered before, and a pipe that lost its connection sent it again. The
+    /// caller is told nothing of that (R3.3, design 4).
+    Again(Handle),
     /// It is the same as one whose record is gone; it was not sent again.
     JoinedPurged,
 }
@@ -208,8 +211,10 @@ impl Engine {
             Ok(Created::Joined(earlier)) => {
                 self.registry.discharge(&new.principal);
                 leave(&self);
-                return Ok(earlier
-                    .map_or(Submitted::JoinedPurged, |earlier| Submitted::Joined(self.handle_of(*earlier))));
+                let Some(earlier) = earlier else { return Ok(Submitted::JoinedPurged) };
+                let is_again = earlier.call.frame.is_some() && earlier.call.frame == record.call.frame;
+                let handle = self.handle_of(*earlier);
+                return Ok(if is_again { Submitted::Again(handle) } else { Submitted::Joined(handle) });
             }
             Err(error) => {
                 self.registry.discharge(&new.principal);
@@ -383,18 +388,57 @@ impl Engine {
         Ok(Answered::Taken)
     }
 
-    /// The principal's tasks on one server, newest first.
+    /// Notes that a client was given the final result of a task. The first time counts. It is no change of the task:
+    /// nobody who watches it is woken. An error is logged and no more: the worst that comes of it is that the result is
+    /// offered again.
+    pub async fn fetched(self: &Arc<Self>, principal: &Principal, id: &TaskId) {
+        if self.live(principal, id).is_some_and(|live| live.record().fetched.is_some()) {
+            return;
+        }
+        let (engine, principal, id) = (self.clone(), principal.clone(), id.clone());
+        self.detached(async move {
+            if let Err(error) = engine.fetched_now(&principal, &id).await {
+                tracing::warn!(task = ?id, %error, "could not note that a result was fetched");
+            }
+        })
+        .await;
+    }
+
+    async fn fetched_now(&self, principal: &Principal, id: &TaskId) -> Result<(), taskgate_store::Error> {
+        let at = self.parts.clock.now();
+        let Some(live) = self.live(principal, id) else {
+            return self.parts.store.fetched(principal, id, at).await;
+        };
+        // A late word on the operation must not be decided on the record as it was before this.
+        let _turn = taken(&live).await?;
+        let current = live.record();
+        if current.task.ending().is_none() || current.fetched.is_some() {
+            return Ok(());
+        }
+        self.parts.store.fetched(principal, id, at).await?;
+        live.amend(Arc::new(Record { fetched: Some(at), ..Record::clone(&current) }));
+        Ok(())
+    }
+
+    /// Counts what a principal's clients may still want to hear of: tasks that run, and results that nobody fetched.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn unfetched(&self, principal: &Principal) -> Result<Unfetched, taskgate_store::Error> {
+        self.parts.store.unfetched(principal, self.parts.clock.now()).await
+    }
+
+    /// Tasks, newest first.
     ///
     /// # Errors
     /// The store's.
     pub async fn list(
         &self,
-        principal: &Principal,
-        server: &ServerName,
+        whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Record>, taskgate_store::Error> {
-        let mut records = self.parts.store.list(principal, server, after, limit).await?;
+        let mut records = self.parts.store.list(whose, after, limit).await?;
         records.retain(|record| !self.is_expired(record));
         Ok(records)
     }
@@ -471,6 +515,7 @@ impl Engine {
             deadline: now + deadline.min(ttl_max),
             updated: now,
             observed: Observed::default(),
+            fetched: None,
         }
     }
 
@@ -494,11 +539,7 @@ impl Engine {
         live: &Live,
         decide: impl FnOnce(&mut Draft) -> Result<(), R>,
     ) -> Result<Result<Arc<Record>, R>, taskgate_store::Error> {
-        // A driver keeps its turn while the disk takes nothing; a client must hear so instead of hanging.
-        let Ok(_turn) = tokio::time::timeout(TURN_PATIENCE, live.turn.lock()).await else {
-            let source = Box::from("an earlier change of this task still waits for the disk");
-            return Err(taskgate_store::Error::Backend { doing: "write to the store", source });
-        };
+        let _turn = taken(live).await?;
         let current = live.record();
         let mut draft = Draft::of(&current, self.parts.clock.now());
         if let Err(refusal) = decide(&mut draft) {
@@ -553,6 +594,14 @@ const PURGE_BATCH: usize = 64;
 
 /// How long a client's wish waits behind an append that the store does not take.
 const TURN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A driver keeps its turn while the disk takes nothing; a client must hear so instead of hanging.
+async fn taken(live: &Live) -> Result<tokio::sync::MutexGuard<'_, ()>, taskgate_store::Error> {
+    tokio::time::timeout(TURN_PATIENCE, live.turn.lock()).await.map_err(|_| {
+        let source = Box::from("an earlier change of this task still waits for the disk");
+        taskgate_store::Error::Backend { doing: "write to the store", source }
+    })
+}
 
 fn refused(error: CreateError) -> SubmitError {
     match error {

@@ -118,6 +118,14 @@ impl Live {
         self.newest.send_replace(record);
     }
 
+    /// Puts right what is kept beside the task's own versions; nobody is woken.
+    pub(crate) fn amend(&self, record: Arc<Record>) {
+        self.newest.send_if_modified(|newest| {
+            *newest = record;
+            false
+        });
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(sender) = &*self.signals.lock() {
             // Nobody listening is nothing to mind.

@@ -260,6 +260,8 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
         Submitted::Started(handle) => (handle, Start::Fresh),
         Submitted::Joined(handle) => (handle, Start::Joined),
+        // The same call, delivered twice: the caller sees one.
+        Submitted::Again(handle) => (handle, Start::Fresh),
         Submitted::JoinedPurged => {
             return Err(RpcError::invalid_params(
                 "This call was made before under the same key; it was not made again, and its result is no longer kept",
@@ -346,6 +348,7 @@ impl Checked<'_> {
                 key: self.key.clone(),
                 offers: key.offers,
                 asking: self.asking,
+                frame: None,
             },
             effect: self.policy.effect,
             replay: self.policy.replay,

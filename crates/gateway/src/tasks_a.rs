@@ -7,6 +7,7 @@ use taskgate_core::task::CancelRule;
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_engine::Handle;
 use taskgate_engine::engine::CancelError;
+use taskgate_store::Whose;
 use taskgate_store::record::Record;
 use taskgate_wire::dialect::a::{self, TaskResult};
 use taskgate_wire::dialect::task_id;
@@ -135,8 +136,10 @@ pub(crate) async fn page(
         }
     };
     let limit = gateway.config.limits.page_tasks;
-    let mut records =
-        gateway.engine.list(&exchange.principal, &exchange.policy.name, after, limit + 1).await?;
+    let mut records = gateway
+        .engine
+        .list(Whose::Server(&exchange.principal, &exchange.policy.name), after, limit + 1)
+        .await?;
     let has_more = records.len() > limit;
     records.truncate(limit);
     let next = records

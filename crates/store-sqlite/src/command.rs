@@ -2,6 +2,7 @@
 
 mod append;
 mod create;
+mod fetched;
 mod purge;
 mod questions;
 mod session;
@@ -11,9 +12,15 @@ use rusqlite::Connection;
 use crate::fault::Problem;
 
 #[cfg(test)]
-pub(crate) use self::{create::FIND_SAME_CALL, purge::EXPIRED};
+pub(crate) use self::{
+    append::FIND,
+    create::{FIND_FRAME, FIND_SAME_CALL},
+    fetched::FETCHED,
+    purge::EXPIRED,
+};
 pub(crate) use append::{Append, Appended};
 pub(crate) use create::{Create, CreatedOr};
+pub(crate) use fetched::Fetched;
 pub(crate) use purge::Purge;
 pub(crate) use session::{EndSession, ExpireSessions, PutSession};
 

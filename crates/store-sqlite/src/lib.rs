@@ -25,12 +25,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::id::{Principal, TaskId};
 use taskgate_core::time::UnixMillis;
 use taskgate_store::record::{Change, Record, Session};
-use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store};
+use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
-use crate::command::{Append, Appended, Create, CreatedOr, EndSession, ExpireSessions, Purge, PutSession};
+use crate::command::{
+    Append, Appended, Create, CreatedOr, EndSession, ExpireSessions, Fetched, Purge, PutSession,
+};
 use crate::health::Health;
 use crate::reader::Readers;
 use crate::writer::Writer;
@@ -103,14 +105,21 @@ impl Store for SqliteStore {
         self.readers.read("read a task", |database| row::load(database, principal, id))
     }
 
+    async fn fetched(&self, principal: &Principal, id: &TaskId, at: UnixMillis) -> Result<(), Error> {
+        self.writer.run(Fetched { principal: principal.clone(), id: id.clone(), at }).await
+    }
+
+    async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error> {
+        self.readers.read("count tasks", |database| row::unfetched(database, principal, now))
+    }
+
     async fn list(
         &self,
-        principal: &Principal,
-        server: &ServerName,
+        whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Record>, Error> {
-        self.readers.read("list tasks", |database| row::list(database, principal, server, after, limit))
+        self.readers.read("list tasks", |database| row::list(database, whose, after, limit))
     }
 
     async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {

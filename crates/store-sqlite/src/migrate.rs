@@ -1,7 +1,7 @@
 //! From an empty file to the present schema, in numbered steps.
 //!
 //! A step is one transaction together with the line that says it was taken, so a crash leaves the schema before
-//! it or after it (INV-46). Steps are never edited once released: their checksums would not fit any more.
+//! it or after it (INV-46). Columns are added only where they are missing, so a step may run twice. Steps are never edited once released: their checksums would not fit any more.
 
 use rusqlite::{Connection, TransactionBehavior};
 use sha2::{Digest, Sha256};
@@ -17,12 +17,40 @@ const DOING: &str = "bring the schema up to date";
 struct Step {
     number: i64,
     name: &'static str,
+    /// Added before `sql` runs.
+    columns: &'static [Column],
     sql: &'static str,
 }
 
+/// A column that a step adds to a table of an earlier one.
+struct Column {
+    table: &'static str,
+    name: &'static str,
+    is: &'static str,
+}
+
 const STEPS: &[Step] = &[
-    Step { number: 1, name: "tasks", sql: include_str!("../migrations/0001_tasks.sql") },
-    Step { number: 2, name: "sessions", sql: include_str!("../migrations/0002_sessions.sql") },
+    Step { number: 1, name: "tasks", columns: &[], sql: include_str!("../migrations/0001_tasks.sql") },
+    Step { number: 2, name: "sessions", columns: &[], sql: include_str!("../migrations/0002_sessions.sql") },
+    Step {
+        number: 3,
+        name: "frames",
+        columns: &[
+            Column { table: "operation", name: "frame", is: "BLOB CHECK (length(frame) = 24)" },
+            Column {
+                table: "task",
+                name: "fetched_ms",
+                is: "INTEGER CHECK (fetched_ms IS NULL OR state = 2)",
+            },
+            Column {
+                table: "task",
+                name: "takes_same_call",
+                is: "INTEGER NOT NULL DEFAULT 0 CHECK (takes_same_call BETWEEN 0 AND 3 AND (
+        takes_same_call & 2 = 0 OR (ending IN (1, 2) AND fetched_ms IS NULL)))",
+            },
+        ],
+        sql: include_str!("../migrations/0003_frames.sql"),
+    },
 ];
 
 const STEPS_TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (
@@ -76,12 +104,26 @@ fn run(database: &mut Connection, place: &str, steps: &[Step]) -> Result<(), Err
 fn take(transaction: &Connection, step: &Step) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.execute_batch(STEPS_TABLE)?;
-    transaction.execute_batch(step.sql)?;
+    apply(transaction, step)?;
     transaction.execute(
         "INSERT INTO migration (number, name, checksum) VALUES (?1, ?2, ?3)",
         (step.number, step.name, checksum(step)),
     )?;
     transaction.pragma_update(None, "user_version", step.number)
+}
+
+fn apply(database: &Connection, step: &Step) -> rusqlite::Result<()> {
+    for Column { table, name, is } in step.columns {
+        let is_there: bool = database.query_row(
+            "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)",
+            (table, name),
+            |row| row.get(0),
+        )?;
+        if !is_there {
+            database.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {is}"))?;
+        }
+    }
+    database.execute_batch(step.sql)
 }
 
 fn was_ours(transaction: &Connection, place: &str, step: &Step) -> Result<(), Error> {
@@ -99,7 +141,12 @@ fn was_ours(transaction: &Connection, place: &str, step: &Step) -> Result<(), Er
 }
 
 fn checksum(step: &Step) -> Vec<u8> {
-    Sha256::digest(step.sql.as_bytes()).to_vec()
+    let mut digest = Sha256::new();
+    for Column { table, name, is } in step.columns {
+        digest.update(format!("{table}.{name} {is}\n"));
+    }
+    digest.update(step.sql);
+    digest.finalize().to_vec()
 }
 
 #[cfg(test)]

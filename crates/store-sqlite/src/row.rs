@@ -3,13 +3,14 @@
 mod cursor;
 
 use bytes::Bytes;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, ToSql, params_from_iter};
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
 use taskgate_core::task::{Question, QuestionKey};
 use taskgate_core::time::UnixMillis;
 use taskgate_store::codec::columns::{OperationColumns, TaskColumns};
-use taskgate_store::codec::{Place, QuestionPhase};
+use taskgate_store::codec::{self, Place, QuestionPhase};
 use taskgate_store::record::{Call, Observed, Record, Session};
+use taskgate_store::{Unfetched, Whose};
 
 use crate::fault::Problem;
 use cursor::Cursor;
@@ -22,9 +23,9 @@ macro_rules! records {
             "SELECT t.task_id, t.principal, t.version, t.front, t.server, t.tool, t.digest, t.idempotency_key,
                 t.offers, t.asking, t.state, t.ending, t.ending_text, t.ended_ms, t.cancel_wished_ms, t.message,
                 t.keys_issued, t.created_ms, t.ttl_ms, t.linger_ms, t.max_ms, t.expires_ms, t.deadline_ms,
-                t.updated_ms, t.seen_status, t.seen_updated_at, t.next_look_ms, t.questions, t.operation_id,
+                t.updated_ms, t.fetched_ms, t.seen_status, t.seen_updated_at, t.next_look_ms, t.questions, t.operation_id,
                 o.effect, o.replay, o.replay_window_ms, o.stage, o.attempts, o.first_dispatched_ms,
-                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt,
+                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt, o.frame,
                 p.bytes, e.bytes
             FROM task t
             LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
@@ -37,10 +38,24 @@ macro_rules! records {
 
 pub(crate) const LOAD: &str = records!("WHERE t.principal = ?1 AND t.task_id = ?2");
 
-pub(crate) const LIST: &str = records!(
-    "WHERE t.principal = ?1 AND t.server = ?2 AND (t.created_ms, t.task_id) < (?3, ?4)
-    ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?5"
+pub(crate) const LIST_SERVER: &str = records!(
+    "WHERE t.principal = ?4 AND t.server = ?5 AND (t.created_ms, t.task_id) < (?1, ?2)
+    ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?3"
 );
+
+pub(crate) const LIST_PRINCIPAL: &str = records!(
+    "WHERE t.principal = ?4 AND (t.created_ms, t.task_id) < (?1, ?2)
+    ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?3"
+);
+
+pub(crate) const LIST_EVERYONE: &str = records!(
+    "WHERE (t.created_ms, t.task_id) < (?1, ?2) ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?3"
+);
+
+/// What is not over is unresolved, so one index has all that is counted.
+pub(crate) const UNFETCHED: &str = "SELECT count(*) FILTER (WHERE state < 2),
+        count(*) FILTER (WHERE takes_same_call & 2 AND expires_ms > ?2)
+    FROM task INDEXED BY task_same_call WHERE principal = ?1 AND takes_same_call > 0";
 
 pub(crate) const UNFINISHED: &str =
     records!("WHERE t.phase = 0 AND t.task_id > ?1 ORDER BY t.task_id, t.principal LIMIT ?2");
@@ -70,8 +85,7 @@ pub(crate) fn load(
 
 pub(crate) fn list(
     database: &Connection,
-    principal: &Principal,
-    server: &ServerName,
+    whose: Whose<'_>,
     after: Option<(UnixMillis, TaskId)>,
     limit: usize,
 ) -> Result<Vec<Record>, Problem> {
@@ -79,13 +93,33 @@ pub(crate) fn list(
         Some((created, id)) => (created.0, id.expose()),
         None => (i64::MAX, BEHIND_IDS),
     };
-    let mut statement = database.prepare_cached(LIST)?;
-    let mut rows = statement.query((principal.as_str(), &server.0, created, id, at_most(limit)))?;
+    let (sql, principal, server) = match whose {
+        Whose::Server(principal, server) => (LIST_SERVER, Some(principal.as_str()), Some(&*server.0)),
+        Whose::Principal(principal) => (LIST_PRINCIPAL, Some(principal.as_str()), None),
+        Whose::Everyone => (LIST_EVERYONE, None, None),
+    };
+    let limit = at_most(limit);
+    let page: [&dyn ToSql; 3] = [&created, &id, &limit];
+    let whose = [&principal, &server].into_iter().flatten().map(|text| text as &dyn ToSql);
+    let mut statement = database.prepare_cached(sql)?;
+    let mut rows = statement.query(params_from_iter(page.into_iter().chain(whose)))?;
     let mut records = vec![];
     while let Some(row) = rows.next()? {
         records.push(read(database, row)?);
     }
     Ok(records)
+}
+
+pub(crate) fn unfetched(
+    database: &Connection,
+    principal: &Principal,
+    now: UnixMillis,
+) -> Result<Unfetched, Problem> {
+    let mut statement = database.prepare_cached(UNFETCHED)?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (running, ended) = statement.query_row((principal.as_str(), now.0), read)?;
+    let place = Place { table: "task", row: principal.as_str() };
+    Ok(Unfetched { running: place.count("state", running)?, ended: place.count("takes_same_call", ended)? })
 }
 
 pub(crate) fn unfinished(
@@ -157,6 +191,7 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
     };
     let deadline = UnixMillis(cursor.take(place, "deadline_ms")?);
     let updated = UnixMillis(cursor.take(place, "updated_ms")?);
+    let fetched = cursor.take::<Option<i64>>(place, "fetched_ms")?.map(UnixMillis);
     let observed = Observed {
         status: cursor.take(place, "seen_status")?,
         last_updated_at: cursor.take(place, "seen_updated_at")?,
@@ -179,6 +214,8 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
         outcome: cursor.take(ledger, "outcome")?,
         doubt: cursor.take(ledger, "doubt")?,
     };
+    let frame: Option<Vec<u8>> = cursor.take(ledger, "frame")?;
+    let frame = frame.map(|bytes| ledger.some("frame", codec::frame(&bytes))).transpose()?;
     let payload = Place { table: "payload", row: &id_text };
     let params: Vec<u8> = cursor.take(payload, "bytes")?;
     let ending: Option<Vec<u8>> = cursor.take(payload, "bytes")?;
@@ -197,6 +234,7 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
             key,
             offers,
             asking: place.code("asking", asking)?,
+            frame,
         },
         task: task.task(place, questions, ending.map(Bytes::from))?,
         operation: operation.operation(ledger)?,
@@ -204,6 +242,7 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
         deadline,
         updated,
         observed,
+        fetched,
     })
 }
 

@@ -15,7 +15,7 @@ use taskgate_core::operation::{Doubt, Effect, Outcome, Verdict};
 use taskgate_core::task::QuestionKind;
 
 use crate::Error;
-use crate::record::{Front, Phase};
+use crate::record::{Frame, Front, Phase, Record};
 
 /// A closed set of values, each with a small integer for rows and a word for the log.
 pub trait Code: Sized + Copy + 'static {
@@ -79,6 +79,38 @@ impl Place<'_> {
 pub fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+/// A frame as a column holds it: the attachment, and the sequence with its highest byte first.
+#[must_use]
+pub fn frame_bytes(frame: Frame) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..16].copy_from_slice(&frame.attachment);
+    bytes[16..].copy_from_slice(&frame.sequence.to_be_bytes());
+    bytes
+}
+
+/// The frame that [`frame_bytes`] made `bytes` of; `None` for bytes of another length.
+#[must_use]
+pub fn frame(bytes: &[u8]) -> Option<Frame> {
+    let (attachment, sequence) = bytes.split_first_chunk()?;
+    Some(Frame { attachment: *attachment, sequence: u64::from_be_bytes(sequence.try_into().ok()?) })
+}
+
+/// Why the same call joins a record, as bits: [`UNRESOLVED`] and [`UNFETCHED`]. 0 if it does not (design 3).
+///
+/// `awaits_fetch` is whether a frame and no fetch are stored of it: neither is for `record` to change.
+#[must_use]
+pub fn takes_same_call(record: &Record, awaits_fetch: bool) -> i64 {
+    let unresolved = if record.is_unresolved() { UNRESOLVED } else { 0 };
+    let unfetched = if awaits_fetch && record.is_returned() { UNFETCHED } else { 0 };
+    unresolved | unfetched
+}
+
+/// [`Record::is_unresolved`]
+pub const UNRESOLVED: i64 = 1;
+
+/// [`Record::is_unfetched`]
+pub const UNFETCHED: i64 = 2;
 
 macro_rules! codes {
     ($of:ty { $([$($value:tt)+] $code:literal $word:literal)+ }) => {
@@ -218,6 +250,17 @@ mod tests {
         round_trip::<ReplayKind>();
         round_trip::<AttemptClass>();
         round_trip::<EventKind>();
+    }
+
+    #[test]
+    fn every_frame_comes_back_from_its_bytes() {
+        for sequence in [0, 1, 256, u64::MAX] {
+            let some = Frame { attachment: *b"0123456789abcdef", sequence };
+            assert_eq!(frame(&frame_bytes(some)), Some(some));
+        }
+        for length in [0, 15, 16, 23, 25] {
+            assert_eq!(frame(&vec![7; length]), None, "{length}");
+        }
     }
 
     #[test]

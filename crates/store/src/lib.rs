@@ -34,8 +34,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The record must be at version 1, and its ids must never have been used by this principal: the caller draws
     /// them at random, unique across principals. If `join` finds an operation that this call must not repeat,
-    /// nothing is written and that one's record is handed back. A call with a key is always held to its key,
-    /// whatever `join` says.
+    /// nothing is written and that one's record is handed back. Before that, a frame that is stored already is the
+    /// same call sent again, whatever else the record and `join` say (R3.3, design 4). A call with a key is always
+    /// held to its key, whatever `join` says.
     ///
     /// # Errors
     /// [`CreateError::KeyReused`] if the key stands for another request (R4.6). A key's scope is (principal,
@@ -46,7 +47,7 @@ pub trait Store: Send + Sync + 'static {
     /// of that version.
     ///
     /// What was fixed at creation stays as it was whatever `record` says: its ids, principal, front and call, the
-    /// task's lifetime, the operation's effect and replay.
+    /// task's lifetime, the operation's effect and replay. So does what [`Store::fetched`] wrote.
     ///
     /// # Errors
     /// [`AppendError::Conflict`] if the stored version is another: reload, then decide again. An
@@ -56,13 +57,20 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one record. `None` alike for an id that is unknown, purged or another principal's (R6.1).
     async fn load(&self, principal: &Principal, id: &TaskId) -> Result<Option<Record>, Error>;
 
-    /// Reads the principal's tasks on one server, newest first, from behind `after` on.
+    /// Notes that a client was given the final result of a task, at `at`. The first time counts. It is no version and
+    /// no event. Nothing happens if the task is not over, unknown or gone.
+    async fn fetched(&self, principal: &Principal, id: &TaskId, at: UnixMillis) -> Result<(), Error>;
+
+    /// Counts what a principal's clients may still want to hear of: see [`Unfetched`]. What expired by `now` is not
+    /// counted.
+    async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error>;
+
+    /// Reads tasks, newest first, from behind `after` on.
     ///
     /// The order is (created, id), both falling, so that pages neither repeat nor skip.
     async fn list(
         &self,
-        principal: &Principal,
-        server: &ServerName,
+        whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Record>, Error>;
@@ -99,14 +107,35 @@ pub trait Store: Send + Sync + 'static {
     async fn close(&self);
 }
 
+/// Whose tasks are listed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose<'a> {
+    /// One principal's on one server.
+    Server(&'a Principal, &'a ServerName),
+    /// One principal's, whatever server they went to.
+    Principal(&'a Principal),
+    /// All there are: for the person at this machine, never for a caller (R6.1).
+    Everyone,
+}
+
+/// What a principal's clients may still want to hear of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unfetched {
+    /// Tasks that are not over.
+    pub running: u64,
+    /// Tasks that are over with a result that no client was given, of calls that came by a frame:
+    /// [`Record::is_unfetched`].
+    pub ended: u64,
+}
+
 /// Which earlier call a new one joins instead of being carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
     /// None: an unkeyed call whose client holds a task.
     Never,
     /// An unkeyed call that is the same to the byte of its digest, of the same principal, server and tool, as long
-    /// as that one is unfinished or its outcome unknown and its task is still kept (design 3). It joins unkeyed
-    /// calls only, and of several the first made.
+    /// as [`Record::takes_same_call`] and its task is still kept (design 3). It joins unkeyed calls only, and of
+    /// several the first made.
     SameCall,
     /// The call under the same idempotency key, finished or not (R4.6).
     SameKey,

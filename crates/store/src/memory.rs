@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::id::{Principal, TaskId};
 use taskgate_core::time::UnixMillis;
 
 pub use self::fault::{CommandKind, Fault};
 use self::state::State;
 use crate::codec::event::EventRow;
 use crate::record::{Change, Record, Session};
-use crate::{AppendError, CreateError, Created, Error, Join, Store};
+use crate::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
 /// A store in memory. Clones of one are handles to it, closed together; [`MemoryStore::reopen`] makes a new one.
 #[derive(Clone)]
@@ -122,14 +122,25 @@ impl Store for MemoryStore {
         self.run(CommandKind::Read, |state| Ok(state.load(principal, id))).await
     }
 
+    async fn fetched(&self, principal: &Principal, id: &TaskId, at: UnixMillis) -> Result<(), Error> {
+        self.run(CommandKind::Fetched, |state| {
+            state.fetched(principal, id, at);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.unfetched(principal, now))).await
+    }
+
     async fn list(
         &self,
-        principal: &Principal,
-        server: &ServerName,
+        whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Record>, Error> {
-        self.run(CommandKind::Read, |state| Ok(state.list(principal, server, after, limit))).await
+        self.run(CommandKind::Read, |state| Ok(state.list(whose, after, limit))).await
     }
 
     async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use taskgate_core::gate::Asking;
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
-use taskgate_core::operation::{self, Operation, Stage};
-use taskgate_core::task::{self, Task};
+use taskgate_core::operation::{self, Doubt, Operation, Stage};
+use taskgate_core::task::{self, Ending, Task};
 use taskgate_core::time::UnixMillis;
 
 /// A task and its operation, as one command writes them.
@@ -32,6 +32,19 @@ pub struct Record {
     pub updated: UnixMillis,
     /// What was last seen upstream (R3.5).
     pub observed: Observed,
+    /// When a client was first given the final result. Only [`Store::fetched`](crate::Store::fetched) sets it: a new
+    /// record has none, whatever it says, and an append leaves it as it is.
+    pub fetched: Option<UnixMillis>,
+}
+
+/// One message of a pipe: which attachment sent it, and the how-manieth it was. A pipe that lost its connection sends
+/// under the same frame again what was not answered, so one frame is one call, however often it comes (R3.3, design 4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Frame {
+    /// The attachment: 16 random bytes for one pipe's life, which survive reconnects.
+    pub attachment: [u8; 16],
+    /// The message's number within the attachment.
+    pub sequence: u64,
 }
 
 /// How far a record is from being done with.
@@ -56,6 +69,44 @@ impl Record {
             Stage::Settled(_) | Stage::Unknown(_) if !over => Phase::Unfinished,
             Stage::Settled(_) => Phase::Finished,
             Stage::Unknown(_) => Phase::Doubtful,
+        }
+    }
+
+    /// Whether the same call made again joins this one instead of being carried out (design 3): nobody knows yet what
+    /// came of it, or nobody was told. That the two are the same call, and that neither has a key, is for the store.
+    ///
+    /// - It is unfinished.
+    /// - It is over and its effect unknown. A tool's own error is another matter: it leaves the effect unknown, but it
+    ///   is an answer that the caller was given, and a call after it is a new one.
+    /// - It [`is_unfetched`](Record::is_unfetched).
+    #[must_use]
+    pub fn takes_same_call(&self) -> bool {
+        self.is_unresolved() || self.is_unfetched()
+    }
+
+    /// The first two reasons of [`takes_same_call`](Record::takes_same_call): nobody knows yet what came of it.
+    #[must_use]
+    pub fn is_unresolved(&self) -> bool {
+        match self.phase() {
+            Phase::Unfinished => true,
+            Phase::Doubtful => self.operation.stage != Stage::Unknown(Doubt::ToolError),
+            Phase::Finished => false,
+        }
+    }
+
+    /// Whether it came by a frame, the server returned a result, `isError` or not, and no client was given that yet.
+    /// Of a call that came by no frame nobody can tell.
+    #[must_use]
+    pub fn is_unfetched(&self) -> bool {
+        self.is_returned() && self.call.frame.is_some() && self.fetched.is_none()
+    }
+
+    /// Whether the server returned a result, `isError` or not.
+    #[must_use]
+    pub fn is_returned(&self) -> bool {
+        match self.task.ending() {
+            Some(Ending::Returned { .. }) => true,
+            Some(Ending::Cancelled | Ending::Raised { .. } | Ending::Faulted(_)) | None => false,
         }
     }
 }
@@ -89,6 +140,8 @@ pub struct Call {
     pub offers: String,
     /// How the back is asked.
     pub asking: Asking,
+    /// The frame by which it came, if it came by a pipe. Two records of a principal never have the same.
+    pub frame: Option<Frame>,
 }
 
 /// What was last seen of the back's task (R3.5).

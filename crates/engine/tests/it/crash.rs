@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::id::{Principal, TaskId};
 use taskgate_core::operation::{Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault, QuestionKey};
@@ -14,7 +14,7 @@ use taskgate_engine::engine::Submitted;
 use taskgate_engine::limits::Limits;
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Record, Session};
-use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store};
+use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
 use crate::stage::{Puppet, Stage, call, form, look, me, returned, task, text};
 
@@ -213,12 +213,17 @@ impl Store for DiesAfter {
     }
     async fn list(
         &self,
-        principal: &Principal,
-        server: &ServerName,
+        whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Record>, Error> {
-        self.store.list(principal, server, after, limit).await
+        self.store.list(whose, after, limit).await
+    }
+    async fn fetched(&self, principal: &Principal, id: &TaskId, at: UnixMillis) -> Result<(), Error> {
+        self.alive(self.store.fetched(principal, id, at)).await
+    }
+    async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error> {
+        self.store.unfetched(principal, now).await
     }
     async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {
         self.store.unfinished(after, limit).await
@@ -282,7 +287,7 @@ async fn inv_11_a_crash_at_every_write_makes_no_second_effect_and_loses_no_task(
         // The second life: the client sends the same key again.
         let second = stage.restart(back.clone()).await;
         let handle = match second.engine.submit(keyed(), back.clone()).await.unwrap() {
-            Submitted::Started(handle) | Submitted::Joined(handle) => handle,
+            Submitted::Started(handle) | Submitted::Joined(handle) | Submitted::Again(handle) => handle,
             Submitted::JoinedPurged => panic!("nothing was purged"),
         };
         let id = handle.record().id.clone();

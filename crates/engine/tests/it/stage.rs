@@ -279,6 +279,7 @@ pub(crate) fn call(effect: Effect) -> NewCall {
             key: None,
             offers: String::new(),
             asking: Asking::Held,
+            frame: None,
         },
         effect,
         replay: Replay::Never,

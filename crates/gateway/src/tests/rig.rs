@@ -23,9 +23,9 @@ use taskgate_engine::back::{
 use taskgate_engine::clock::SystemClock;
 use taskgate_engine::engine::Parts;
 use taskgate_engine::ids::SystemRandom;
-use taskgate_store::Store;
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::Record;
+use taskgate_store::{Store, Whose};
 use taskgate_wire::handshake::BackSelf;
 use taskgate_wire::version::Version;
 use tokio::net::TcpListener;
@@ -460,7 +460,8 @@ impl Rig {
 
     /// The records of the anonymous caller.
     pub(crate) async fn records(&self) -> Vec<Record> {
-        self.store.list(&Principal::anonymous(), &ServerName("fake".to_owned()), None, 100).await.unwrap()
+        let (me, fake) = (Principal::anonymous(), ServerName("fake".to_owned()));
+        self.store.list(Whose::Server(&me, &fake), None, 100).await.unwrap()
     }
 
     pub(crate) async fn record(&self, id: &str) -> Option<Record> {

@@ -7,7 +7,7 @@ use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, StateKind, TaskColumns};
 use taskgate_store::codec::event::EventRow;
-use taskgate_store::codec::{Code, Part, Place, signed};
+use taskgate_store::codec::{self, Code, Part, Place, signed};
 use taskgate_store::law::{self, Breach};
 use taskgate_store::record::{Change, Record};
 
@@ -24,13 +24,15 @@ pub(crate) enum Appended {
     Conflict { found: Option<u64> },
 }
 
-const FIND: &str =
-    "SELECT version, state, questions, operation_id FROM task WHERE principal = ?1 AND task_id = ?2";
+pub(crate) const FIND: &str =
+    "SELECT t.version, t.state, t.questions, t.operation_id, t.fetched_ms IS NULL AND o.frame IS NOT NULL
+    FROM task t LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
+    WHERE t.principal = ?1 AND t.task_id = ?2";
 
 const UPDATE_TASK: &str = "UPDATE task SET
         version = ?3, phase = ?4, deadline_ms = ?5, updated_ms = ?6, state = ?7, ending = ?8, ending_text = ?9,
         ended_ms = ?10, expires_ms = ?11, message = ?12, cancel_wished_ms = ?13, keys_issued = ?14,
-        questions = ?15, seen_status = ?16, seen_updated_at = ?17, next_look_ms = ?18
+        questions = ?15, seen_status = ?16, seen_updated_at = ?17, next_look_ms = ?18, takes_same_call = ?19
     WHERE principal = ?1 AND task_id = ?2";
 
 /// What the running attempt needs goes when another begins, and stays as evidence when it is closed.
@@ -63,6 +65,8 @@ struct Stored {
     state: i64,
     questions: i64,
     operation_id: String,
+    /// Whether a result that is returned is one to be fetched.
+    awaits_fetch: bool,
 }
 
 impl Command for Append {
@@ -82,6 +86,7 @@ impl Command for Append {
                     state: row.get(1)?,
                     questions: row.get(2)?,
                     operation_id: row.get(3)?,
+                    awaits_fetch: row.get(4)?,
                 })
             })
             .optional()?;
@@ -95,7 +100,7 @@ impl Command for Append {
         if was == StateKind::Over {
             law::after_the_end(&self.changes).map_err(|breach| breach.refused(Self::DOING))?;
         }
-        self.task(database)?;
+        self.task(database, stored.awaits_fetch)?;
         self.ending(database, was)?;
         questions::sync(database, principal, id, stored.questions, &record.task)?;
         self.operation(database, &stored.operation_id)?;
@@ -105,7 +110,7 @@ impl Command for Append {
 }
 
 impl Append {
-    fn task(&self, database: &Connection) -> Result<(), Problem> {
+    fn task(&self, database: &Connection, awaits_fetch: bool) -> Result<(), Problem> {
         let record = &*self.record;
         let task = TaskColumns::of(&record.task);
         database.prepare_cached(UPDATE_TASK)?.execute(params![
@@ -127,6 +132,7 @@ impl Append {
             record.observed.status,
             record.observed.last_updated_at,
             record.observed.next_look.map(|at| at.0),
+            codec::takes_same_call(record, awaits_fetch),
         ])?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use taskgate_core::id::TaskId;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, TaskColumns};
 use taskgate_store::codec::event::{self, EventRow};
-use taskgate_store::codec::{Code, Part, Place};
+use taskgate_store::codec::{self, Code, Part, Place};
 use taskgate_store::law::Breach;
 use taskgate_store::record::Record;
 use taskgate_store::{Created, Join};
@@ -26,27 +26,30 @@ pub(crate) enum CreatedOr {
     KeyReused,
 }
 
+pub(crate) const FIND_FRAME: &str = "SELECT task_id FROM operation WHERE principal = ?1 AND frame = ?2";
+
 const FIND_KEY: &str = "SELECT digest, task_id FROM idempotency
     WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
 
 /// Left to itself, SQLite would read all tasks of that server to save the sorting of one or two.
 pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id FROM task INDEXED BY task_same_call
-    WHERE principal = ?1 AND digest = ?2 AND server = ?3 AND tool = ?4 AND phase < 2 AND idempotency_key IS NULL
+    WHERE principal = ?1 AND digest = ?2 AND server = ?3 AND tool = ?4 AND takes_same_call > 0
+        AND idempotency_key IS NULL
     ORDER BY created_ms, task_id LIMIT 1";
 
 const INSERT_TASK: &str = "INSERT INTO task (
         principal, task_id, version, phase, operation_id, front, server, tool, digest, idempotency_key, offers,
         asking, created_ms, ttl_ms, linger_ms, max_ms, deadline_ms, updated_ms, state, ending, ending_text,
         ended_ms, expires_ms, message, cancel_wished_ms, keys_issued, questions, seen_status, seen_updated_at,
-        next_look_ms
+        next_look_ms, takes_same_call
     ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-        ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+        ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 const INSERT_OPERATION: &str = "INSERT INTO operation (
         principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms, effect, replay,
         replay_window_ms, stage, attempts, first_dispatched_ms, dispatched_ms, upstream_task, upstream_session,
-        outcome, doubt
-    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+        outcome, doubt, frame
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
 
 const INSERT_KEY: &str = "INSERT INTO idempotency (
         principal, server, tool, key, digest, task_id, operation_id
@@ -73,6 +76,15 @@ impl Create {
     fn earlier(&self, database: &Connection) -> Result<Option<CreatedOr>, Problem> {
         let call = &self.record.call;
         let principal = self.record.principal.as_str();
+        if let Some(frame) = call.frame {
+            let found: Option<String> = database
+                .prepare_cached(FIND_FRAME)?
+                .query_row((principal, codec::frame_bytes(frame)), |row| row.get(0))
+                .optional()?;
+            if let Some(task) = found {
+                return self.joined(database, &task, "operation").map(Some);
+            }
+        }
         match (&call.key, self.join) {
             (Some(key), Join::Never | Join::SameCall | Join::SameKey) => {
                 let found: Option<(Vec<u8>, String)> = database
@@ -141,6 +153,7 @@ impl Create {
             record.observed.status,
             record.observed.last_updated_at,
             record.observed.next_look.map(|at| at.0),
+            codec::takes_same_call(record, call.frame.is_some()),
         ])?;
         let operation = OperationColumns::of(&record.operation);
         database.prepare_cached(INSERT_OPERATION)?.execute(params![
@@ -163,6 +176,7 @@ impl Create {
             operation.upstream_session,
             operation.outcome,
             operation.doubt,
+            call.frame.map(codec::frame_bytes),
         ])?;
         if let Some(key) = &call.key {
             database.prepare_cached(INSERT_KEY)?.execute(params![

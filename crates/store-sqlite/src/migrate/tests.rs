@@ -38,7 +38,7 @@ fn inv_46_each_step_may_run_twice() {
     };
     let before = (schema(&database), secret(&database));
     for step in STEPS {
-        database.execute_batch(step.sql).unwrap();
+        apply(&database, step).unwrap();
     }
     assert_eq!((schema(&database), secret(&database)), before);
 }
@@ -47,20 +47,25 @@ fn inv_46_each_step_may_run_twice() {
 fn inv_46_a_step_that_fails_leaves_the_schema_as_it_was() {
     let mut database = fresh();
     let before = schema(&database);
-    let broken = [Step { number: 3, name: "broken", sql: "CREATE TABLE extra (a); CREATE TABLE task (a);" }];
+    let sql = "CREATE TABLE extra (a); CREATE TABLE task (a);";
+    let columns = &[Column { table: "meta", name: "more", is: "INTEGER" }];
+    let broken = [Step { number: 4, name: "broken", columns, sql }];
     assert!(run(&mut database, "here", &broken).is_err());
     assert_eq!(schema(&database), before);
     let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
     migrate(&mut database, "here").unwrap();
 }
 
 #[test]
 fn a_step_that_was_edited_is_refused() {
     let mut database = fresh();
-    let edited = [Step { number: 2, name: "sessions", sql: "SELECT 1" }];
-    let refused = run(&mut database, "here", &edited);
-    assert!(matches!(refused, Err(Error::Open { .. })), "{refused:?}");
+    let sessions = &STEPS[1];
+    let columns = &[Column { table: "session", name: "more", is: "INTEGER" }];
+    for edited in [Step { sql: "SELECT 1", ..*sessions }, Step { columns, ..*sessions }] {
+        let refused = run(&mut database, "here", &[edited]);
+        assert!(matches!(refused, Err(Error::Open { .. })), "{refused:?}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::conformance::sample::{self, Told, id, session, somebody, stranger};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Observed, Record};
-use taskgate_store::{Created, Join, Store};
+use taskgate_store::{Created, Join, Store, Whose};
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -164,7 +164,7 @@ impl Twins {
             Step::List { foreign, server, after, limit } => {
                 let (principal, server) = (principal(foreign), ServerName(format!("server-{server}")));
                 let after = after.map(|(at, slot)| (UnixMillis(at.into()), id(&format!("slot-{slot}"))));
-                let _ = same!(self, store => store.list(&principal, &server, after.clone(), limit.into()));
+                let _ = same!(self, store => store.list(Whose::Server(&principal, &server), after.clone(), limit.into()));
             }
             Step::Unfinished { after, limit } => {
                 let after = after.map(|slot| id(&format!("slot-{slot}")));

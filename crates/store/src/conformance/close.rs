@@ -9,7 +9,7 @@ use super::sample::{
     CREATED, advance, all_shapes, assert_kept, dispatch, id, put, record, server, session, somebody, succeed,
     tell,
 };
-use crate::{AppendError, CreateError, Error, Join, Store};
+use crate::{AppendError, CreateError, Error, Join, Store, Whose};
 
 /// What was acknowledged is there.
 pub async fn inv_01_everything_survives_a_restart(factory: &impl Factory) {
@@ -22,11 +22,11 @@ pub async fn inv_01_everything_survives_a_restart(factory: &impl Factory) {
     let sent = tell(&store, &first, CREATED, vec![dispatch()]).await;
     let seen = session("s", UnixMillis(5));
     store.put_session(seen.clone()).await.expect("writable");
-    let listed = store.list(&somebody(), &server(), None, 100).await.expect("readable");
+    let listed = store.list(Whose::Server(&somebody(), &server()), None, 100).await.expect("readable");
     let unfinished = store.unfinished(None, 100).await.expect("readable");
 
     let store = factory.reopen(store).await;
-    assert_eq!(store.list(&somebody(), &server(), None, 100).await.expect("readable"), listed);
+    assert_eq!(store.list(Whose::Server(&somebody(), &server()), None, 100).await.expect("readable"), listed);
     assert_eq!(store.unfinished(None, 100).await.expect("readable"), unfinished);
     assert_eq!(store.session("s").await.expect("readable"), Some(seen));
     let over = tell(&store, &sent, CREATED, succeed()).await;

@@ -5,8 +5,8 @@ use taskgate_core::time::UnixMillis;
 
 use super::Factory;
 use super::sample::{CREATED, dispatch, ids, put, record, server, somebody, stranger, succeed, tell};
-use crate::Store;
 use crate::record::Record;
+use crate::{Store, Whose};
 
 fn made(text: &str, at: i64) -> Record {
     let mut record = record(text);
@@ -18,7 +18,7 @@ async fn pages(store: &impl Store, size: usize) -> Vec<String> {
     let mut seen = vec![];
     let mut after = None;
     loop {
-        let page = store.list(&somebody(), &server(), after, size).await.expect("readable");
+        let page = store.list(Whose::Server(&somebody(), &server()), after, size).await.expect("readable");
         seen.extend(page.iter().map(|record| record.id.expose().to_owned()));
         match page.last() {
             Some(last) => after = Some((last.task.lifetime.created, last.id.clone())),
@@ -36,16 +36,16 @@ pub async fn a_080_pages_neither_repeat_nor_skip(factory: &impl Factory) {
     for size in 1..=6 {
         assert_eq!(pages(&store, size).await, ["e", "d", "c", "b", "a"], "pages of {size}");
     }
-    let first = store.list(&somebody(), &server(), None, 2).await.expect("readable");
+    let first = store.list(Whose::Server(&somebody(), &server()), None, 2).await.expect("readable");
     assert_eq!(ids(&first), ["e", "d"]);
     put(&store, &made("f", 6)).await;
     let sent = tell(&store, &made("c", 3), CREATED, vec![dispatch()]).await;
     let over = tell(&store, &sent, CREATED, succeed()).await;
     let after = Some((UnixMillis(4), made("d", 4).id));
-    let second = store.list(&somebody(), &server(), after, 2).await.expect("readable");
+    let second = store.list(Whose::Server(&somebody(), &server()), after, 2).await.expect("readable");
     assert_eq!(ids(&second), ["c", "b"]);
     assert_eq!(second.first(), Some(&over), "a list shows whole records");
-    assert_eq!(store.list(&somebody(), &server(), None, 0).await.expect("readable"), []);
+    assert_eq!(store.list(Whose::Server(&somebody(), &server()), None, 0).await.expect("readable"), []);
 }
 
 /// Ids fall too.
@@ -73,7 +73,7 @@ pub async fn r6_1_a_list_shows_one_principal_and_one_server(factory: &impl Facto
 
     let list = |principal, server| {
         let store = &store;
-        async move { store.list(&principal, &server, None, 10).await.expect("readable") }
+        async move { store.list(Whose::Server(&principal, &server), None, 10).await.expect("readable") }
     };
     assert_eq!(ids(&list(somebody(), server()).await), ["mine"]);
     assert_eq!(ids(&list(stranger(), server()).await), ["theirs"]);

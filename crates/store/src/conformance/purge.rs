@@ -11,7 +11,7 @@ use super::sample::{
     succeed, tell,
 };
 use crate::record::Record;
-use crate::{CreateError, Created, Error, Join, Store};
+use crate::{CreateError, Created, Error, Join, Store, Whose};
 
 const AFTER: UnixMillis = UnixMillis(EXPIRES.0 + 1);
 
@@ -33,7 +33,7 @@ pub async fn inv_30_nothing_goes_before_it_expires(factory: &impl Factory) {
     assert_eq!(store.load(&somebody(), &id("over")).await.expect("readable"), None);
     assert_eq!(store.purge(UnixMillis(i64::MAX), 10).await.expect("writable"), 0);
     assert_kept(&store, &record("running")).await;
-    let left = store.list(&somebody(), &server(), None, 10).await.expect("readable");
+    let left = store.list(Whose::Server(&somebody(), &server()), None, 10).await.expect("readable");
     assert_eq!(ids(&left), ["running"]);
 }
 
@@ -85,7 +85,7 @@ pub async fn inv_30_the_first_expired_go_first_and_the_limit_holds(factory: &imp
     assert_eq!(store.purge(now, 1).await.expect("writable"), 1);
     assert_eq!(store.load(&somebody(), &id("b")).await.expect("readable"), None);
     assert_eq!(store.purge(now, 2).await.expect("writable"), 2);
-    let left = store.list(&somebody(), &server(), None, 10).await.expect("readable");
+    let left = store.list(Whose::Server(&somebody(), &server()), None, 10).await.expect("readable");
     assert_eq!(ids(&left), ["a"]);
     assert_eq!(store.purge(now, 2).await.expect("writable"), 1);
     assert_eq!(store.purge(now, 2).await.expect("writable"), 0);

@@ -74,6 +74,7 @@ pub fn record(text: &str) -> Record {
             key: None,
             offers: "elicitation.form".into(),
             asking: Asking::Held,
+            frame: None,
         },
         task: Task::new(lifetime),
         operation_id: OperationId(format!("op-{text}")),
@@ -81,6 +82,7 @@ pub fn record(text: &str) -> Record {
         deadline: CREATED + Millis::hours(1),
         updated: CREATED,
         observed: Observed::default(),
+        fetched: None,
     }
 }
 

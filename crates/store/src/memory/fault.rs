@@ -13,6 +13,8 @@ pub enum CommandKind {
     Create,
     /// [`append`](crate::Store::append)
     Append,
+    /// [`fetched`](crate::Store::fetched)
+    Fetched,
     /// [`purge`](crate::Store::purge)
     Purge,
     /// Any that writes sessions.

@@ -8,8 +8,8 @@ use taskgate_core::time::UnixMillis;
 
 use crate::codec::event::EventRow;
 use crate::law::{self, Breach};
-use crate::record::{Change, Phase, Record, Session};
-use crate::{AppendError, CreateError, Created, Join};
+use crate::record::{Change, Frame, Phase, Record, Session};
+use crate::{AppendError, CreateError, Created, Join, Unfetched, Whose};
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -18,6 +18,7 @@ pub(super) struct State {
     events: BTreeMap<(Principal, TaskId), Vec<EventRow>>,
     operations: BTreeSet<(Principal, OperationId)>,
     keys: BTreeMap<KeyScope, Keyed>,
+    frames: BTreeMap<(Principal, Frame), TaskId>,
     sessions: BTreeMap<String, Session>,
 }
 
@@ -43,6 +44,10 @@ impl State {
             return Err(Breach::NotTheFirst.refused(doing).into());
         }
         let call = &record.call;
+        let frame = call.frame.map(|frame| (record.principal.clone(), frame));
+        if let Some(task) = frame.as_ref().and_then(|frame| self.frames.get(frame)) {
+            return Ok(Created::Joined(self.load(&record.principal, task).map(Box::new)));
+        }
         let scope = call
             .key
             .clone()
@@ -69,7 +74,10 @@ impl State {
         if let Some(scope) = scope {
             self.keys.insert(scope, Keyed { digest: call.digest, task: record.id.clone() });
         }
-        let row = Row { record: record.clone(), closed: BTreeSet::new() };
+        if let Some(frame) = frame {
+            self.frames.insert(frame, record.id.clone());
+        }
+        let row = Row { record: Record { fetched: None, ..record.clone() }, closed: BTreeSet::new() };
         self.tasks.insert((record.id.clone(), record.principal.clone()), row);
         Ok(Created::New)
     }
@@ -81,10 +89,7 @@ impl State {
             .filter(|old| old.principal == new.principal && old.call.key.is_none())
             .filter(|old| old.call.server == new.call.server && old.call.tool == new.call.tool)
             .filter(|old| old.call.digest == new.call.digest)
-            .filter(|old| match old.phase() {
-                Phase::Unfinished | Phase::Doubtful => true,
-                Phase::Finished => false,
-            })
+            .filter(|old| old.takes_same_call())
             .min_by_key(|old| (old.task.lifetime.created, &old.id))
     }
 
@@ -103,6 +108,7 @@ impl State {
         new.task.lifetime = old.task.lifetime;
         new.operation.effect = old.operation.effect;
         new.operation.replay = old.operation.replay;
+        new.fetched = old.fetched;
         law::check(old, &new, changes, &row.closed).map_err(|breach| breach.refused("append to a record"))?;
         let still_open: BTreeSet<_> = law::open_keys(&new.task).collect();
         let closing: Vec<_> =
@@ -118,10 +124,31 @@ impl State {
         self.tasks.get(&(id.clone(), principal.clone())).map(|row| row.record.clone())
     }
 
+    pub(super) fn fetched(&mut self, principal: &Principal, id: &TaskId, at: UnixMillis) {
+        if let Some(row) = self.tasks.get_mut(&(id.clone(), principal.clone()))
+            && row.record.task.ending().is_some()
+        {
+            row.record.fetched.get_or_insert(at);
+        }
+    }
+
+    pub(super) fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Unfetched {
+        let mut count = Unfetched::default();
+        for record in
+            self.tasks.values().map(|row| &row.record).filter(|record| record.principal == *principal)
+        {
+            match record.task.expires() {
+                None => count.running += 1,
+                Some(expires) if expires > now && record.is_unfetched() => count.ended += 1,
+                Some(_) => {}
+            }
+        }
+        count
+    }
+
     pub(super) fn list(
         &self,
-        principal: &Principal,
-        server: &ServerName,
+        whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
     ) -> Vec<Record> {
@@ -129,7 +156,14 @@ impl State {
         for record in self.tasks.values().map(|row| &row.record) {
             let place = (record.task.lifetime.created, &record.id);
             let is_behind = after.as_ref().is_none_or(|(created, id)| place < (*created, id));
-            if record.principal == *principal && record.call.server == *server && is_behind {
+            let is_theirs = match whose {
+                Whose::Server(principal, server) => {
+                    record.principal == *principal && record.call.server == *server
+                }
+                Whose::Principal(principal) => record.principal == *principal,
+                Whose::Everyone => true,
+            };
+            if is_theirs && is_behind {
                 found.insert(place, record);
             }
         }
