@@ -21,6 +21,8 @@ pub enum Recovery {
     GiveUpUnsent,
     /// It was sent, or may have been, and may be sent again.
     SendAgain,
+    /// It might be sent again, but by now it should be over: fail it.
+    Expire,
     /// The back has a task for it: go on observing.
     Resume,
     /// It may or may not have happened: unknown.
@@ -32,7 +34,8 @@ pub enum Recovery {
 /// Decides what to do about `operation`, made at `created` and found after a crash.
 ///
 /// # Units
-/// `start_by`: how long after its creation a call that was never sent may still be begun.
+/// `start_by`: how long after its creation a call that was never sent may still be begun. `deadline`: when the work
+/// must be over.
 ///
 /// # Source
 /// design 6, *What each crash costs*; R4.5, R5.3
@@ -42,14 +45,19 @@ pub fn recover(
     survival: Survival,
     created: UnixMillis,
     start_by: Millis,
+    deadline: UnixMillis,
     now: UnixMillis,
 ) -> Recovery {
     match (&operation.stage, survival) {
-        (Stage::Prepared, _) if now.since(created) <= start_by => Recovery::Send,
+        (Stage::Prepared, _) if now.since(created) <= start_by && now < deadline => Recovery::Send,
         (Stage::Prepared, _) => Recovery::GiveUpUnsent,
         (Stage::Observing { .. }, Survival::Survives) => Recovery::Resume,
         (Stage::Dispatched { .. }, _) | (Stage::Observing { .. }, Survival::DiedWithUs) => {
-            if operation.may_resend(now) { Recovery::SendAgain } else { Recovery::Doubt }
+            match operation.may_resend(now) {
+                true if now < deadline => Recovery::SendAgain,
+                true => Recovery::Expire,
+                false => Recovery::Doubt,
+            }
         }
         (Stage::Settled(_) | Stage::Unknown(_), _) => Recovery::Leave,
     }
@@ -84,7 +92,11 @@ mod tests {
                 Stage::Unknown(Doubt::AnswerLost),
             ] {
                 for survival in [Survival::Survives, Survival::DiedWithUs] {
-                    for (when, now) in [("soon", UnixMillis(60_000)), ("late", UnixMillis(700_000))] {
+                    for (when, now) in [
+                        ("soon", UnixMillis(60_000)),
+                        ("late", UnixMillis(700_000)),
+                        ("after its deadline", UnixMillis(900_000)),
+                    ] {
                         let operation = Operation {
                             effect,
                             replay,
@@ -92,7 +104,8 @@ mod tests {
                             attempts: 1,
                             first_dispatched_at: Some(at),
                         };
-                        let what = recover(&operation, survival, at, Millis::mins(10), now);
+                        let (start_by, deadline) = (Millis::mins(10), UnixMillis(900_000));
+                        let what = recover(&operation, survival, at, start_by, deadline, now);
                         writeln!(table, "{stage:?}, {survival:?}, {when}: {what:?}").unwrap();
                     }
                 }

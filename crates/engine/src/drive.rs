@@ -124,6 +124,13 @@ impl Driver {
     /// Records the dispatch of a call whose turn has come; `false` if it must not be sent.
     async fn take_turn(&mut self) -> bool {
         let record = self.live.record();
+        if let Stage::Dispatched { .. } = record.operation.stage
+            && self.is_cancelled()
+        {
+            // It was sent before a crash, and nobody wants it sent again.
+            self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+            return false;
+        }
         if record.task.ending().is_some() {
             return false;
         }

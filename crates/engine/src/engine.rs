@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_core::id::{Principal, ServerName, TaskId};
-use taskgate_core::operation::{self, Effect, Operation, Replay, Stage};
+use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Stage};
 use taskgate_core::task::{CancelRule, Command, Ending, Lifetime, QuestionKey, Refusal, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::record::{Call, Front, Observed, Record};
@@ -20,6 +20,7 @@ use crate::drive::{self, Start};
 use crate::handle::{Handle, Live, Order};
 use crate::ids::{self, Random};
 use crate::limits::Limits;
+use crate::parked::Parked;
 use crate::registry::Registry;
 use crate::slots::{Place, Slots, Waiting};
 
@@ -42,6 +43,7 @@ pub struct Engine {
     pub(crate) parts: Parts,
     pub(crate) registry: Registry,
     pub(crate) slots: Slots,
+    pub(crate) parked: Parked,
     pub(crate) drivers: TaskTracker,
     /// Nothing new is taken.
     closing: CancellationToken,
@@ -139,6 +141,7 @@ impl Engine {
             parts,
             registry,
             slots: Slots::default(),
+            parked: Parked::default(),
             drivers: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping: CancellationToken::new(),
@@ -310,7 +313,7 @@ impl Engine {
         id: &TaskId,
         rule: CancelRule,
     ) -> Result<Option<Arc<Record>>, CancelError> {
-        let Some(live) = self.live(principal, id) else {
+        let Some(live) = self.known(principal, id) else {
             let Some(handle) = self.find(principal, id).await? else { return Ok(None) };
             return match rule {
                 CancelRule::Promise => Err(CancelError::AlreadyOver(handle.record())),
@@ -325,22 +328,35 @@ impl Engine {
         live: Arc<Live>,
         rule: CancelRule,
     ) -> Result<Arc<Record>, CancelError> {
+        let is_parked = self.parked.holds(&live);
+        let mut is_stopped = false;
         let changed = self
             .change(&live, |draft| {
-                if draft.record().operation.stage == Stage::Prepared && draft.record().task.ending().is_none()
-                {
+                let told = match &draft.record().operation.stage {
+                    _ if draft.record().task.ending().is_some() => None,
                     // It never left us, so it can be stopped for certain, under either rule.
-                    draft.operation(operation::Command::NeverSent);
-                    draft.task(Command::End(Ending::Cancelled))
-                } else {
-                    draft.task(Command::Cancel(rule))
-                }
+                    Stage::Prepared => Some(operation::Command::NeverSent),
+                    // What was sent before a crash goes nowhere while it is parked.
+                    Stage::Dispatched { .. } if is_parked => Some(operation::Command::Lose(Doubt::Cancelled)),
+                    Stage::Dispatched { .. }
+                    | Stage::Observing { .. }
+                    | Stage::Settled(_)
+                    | Stage::Unknown(_) => None,
+                };
+                let Some(told) = told else { return draft.task(Command::Cancel(rule)) };
+                is_stopped = true;
+                draft.operation(told);
+                draft.task(Command::End(Ending::Cancelled))
             })
             .await?;
         match changed {
             Ok(record) => {
-                if !live.order(Order::Cancel(rule)) && !record.operation.is_open() {
-                    self.registry.retire(&live);
+                let is_driven = live.order(Order::Cancel(rule));
+                if is_stopped {
+                    self.parked.forget(&live);
+                    if !is_driven {
+                        self.registry.retire(&live);
+                    }
                 }
                 Ok(record)
             }
@@ -363,7 +379,7 @@ impl Engine {
         key: &QuestionKey,
         reply: Reply,
     ) -> Result<Option<Answered>, taskgate_store::Error> {
-        let Some(live) = self.live(principal, id) else {
+        let Some(live) = self.known(principal, id) else {
             return Ok(self.find(principal, id).await?.map(|_| Answered::NotOutstanding));
         };
         self.detached(self.clone().answer_now(live, key.clone(), reply)).await.map(Some)
@@ -392,7 +408,7 @@ impl Engine {
     /// nobody who watches it is woken. An error is logged and no more: the worst that comes of it is that the result is
     /// offered again.
     pub async fn fetched(self: &Arc<Self>, principal: &Principal, id: &TaskId) {
-        if self.live(principal, id).is_some_and(|live| live.record().fetched.is_some()) {
+        if self.known(principal, id).is_some_and(|live| live.record().fetched.is_some()) {
             return;
         }
         let (engine, principal, id) = (self.clone(), principal.clone(), id.clone());
@@ -406,7 +422,7 @@ impl Engine {
 
     async fn fetched_now(&self, principal: &Principal, id: &TaskId) -> Result<(), taskgate_store::Error> {
         let at = self.parts.clock.now();
-        let Some(live) = self.live(principal, id) else {
+        let Some(live) = self.known(principal, id) else {
             return self.parts.store.fetched(principal, id, at).await;
         };
         // A late word on the operation must not be decided on the record as it was before this.
@@ -454,7 +470,20 @@ impl Engine {
         }
     }
 
-    /// Deletes what has expired, now and every half minute, until the engine stops (A-094, R4.8).
+    /// How many calls are under way or wait for their turn.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.registry.count().saturating_sub(self.parked.len())
+    }
+
+    /// How many unfinished tasks wait for a server that nobody has brought since the restart: see
+    /// [`Engine::take_up`].
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
+    /// Ends parked work whose deadline has passed and deletes what has expired, now and every half minute, until the engine stops (A-094, R4.8).
     pub async fn keep_house(&self) {
         let mut ticks = tokio::time::interval(HOUSEKEEPING);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -463,6 +492,7 @@ impl Engine {
                 _ = ticks.tick() => {}
                 () = self.closing.cancelled() => return,
             }
+            self.expire_parked().await;
             loop {
                 match self.parts.store.purge(self.parts.clock.now(), PURGE_BATCH).await {
                     Ok(PURGE_BATCH) => tokio::task::yield_now().await,
@@ -478,7 +508,10 @@ impl Engine {
 
     /// Runs a step to its end even if the client that asked for it goes away: a row must never be left without
     /// the one that acts on it.
-    async fn detached<T: Send + 'static>(&self, step: impl Future<Output = T> + Send + 'static) -> T {
+    pub(crate) async fn detached<T: Send + 'static>(
+        &self,
+        step: impl Future<Output = T> + Send + 'static,
+    ) -> T {
         match self.drivers.spawn(step).await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(done) => done,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -523,7 +556,7 @@ impl Engine {
         record.task.expires().is_some_and(|expires| expires <= self.parts.clock.now())
     }
 
-    fn live(&self, principal: &Principal, id: &TaskId) -> Option<Arc<Live>> {
+    fn known(&self, principal: &Principal, id: &TaskId) -> Option<Arc<Live>> {
         self.registry.get(id).filter(|live| live.record().principal == *principal)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -87,6 +88,8 @@ pub(crate) struct Live {
     pub(crate) parked: Mutex<BTreeMap<QuestionKey, oneshot::Sender<Reply>>>,
     /// To the driver; `None` once nothing drives the task any more.
     driver: Mutex<Option<mpsc::UnboundedSender<Order>>>,
+    /// Whether it counts as finished.
+    retired: AtomicBool,
 }
 
 /// What a client's wish asks of the driver.
@@ -106,6 +109,7 @@ impl Live {
             signals: Mutex::new(None),
             parked: Mutex::new(BTreeMap::new()),
             driver: Mutex::new(None),
+            retired: AtomicBool::new(false),
         }
     }
 
@@ -143,6 +147,11 @@ impl Live {
     pub(crate) fn undriven(&self) {
         *self.driver.lock() = None;
         self.parked.lock().clear();
+    }
+
+    /// Marks it as finished; whether it was before.
+    pub(crate) fn retire(&self) -> bool {
+        self.retired.swap(true, Ordering::Relaxed)
     }
 
     /// Tells the driver; whether there is one.

@@ -8,7 +8,8 @@
 //! - [`handle`]: watching one task
 //! - [`back`]: what the engine needs of the side towards servers
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
-//! - `recover`: what is done after a crash, before anything else
+//! - [`recover`]: what is done after a crash, before anything else
+//! - `parked`: what waits for its server after one
 //! - `draft`: a decision on its way to the store
 //! - `slots`, `registry`: who may run now, and what is kept in memory
 
@@ -21,7 +22,8 @@ pub mod handle;
 pub mod ids;
 pub mod limits;
 mod observe;
-mod recover;
+mod parked;
+pub mod recover;
 mod registry;
 mod slots;
 

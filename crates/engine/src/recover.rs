@@ -1,9 +1,13 @@
 //! After a crash, before anything else: the crash table of the design (section 6), carried out.
+//!
+//! What needs no server is decided at once. What would send or observe at a server that nobody has brought yet is
+//! parked, and taken up when it is there (design 4).
 
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
-use taskgate_core::operation::{Command as Do, Doubt, Effect};
+use taskgate_core::id::ServerName;
+use taskgate_core::operation::{Command as Do, Doubt, Effect, Stage};
 use taskgate_core::recovery::{Recovery, recover};
 use taskgate_core::task::{Command, Ending, Fault};
 use taskgate_store::record::Record;
@@ -25,23 +29,56 @@ pub struct Recovered {
     pub given_up: usize,
     /// Sent before, and sent again.
     pub sent_again: usize,
+    /// Sent before, and too late to be sent again.
+    pub expired: usize,
     /// Observed again.
     pub resumed: usize,
     /// Left in doubt: unknown.
     pub doubted: usize,
+    /// Waiting for a server that is not known yet. None of the others.
+    pub parked: usize,
+}
+
+impl Recovered {
+    fn count(&mut self, what: Recovery) {
+        match what {
+            Recovery::Send => self.sent += 1,
+            Recovery::GiveUpUnsent => self.given_up += 1,
+            Recovery::SendAgain => self.sent_again += 1,
+            Recovery::Expire => self.expired += 1,
+            Recovery::Resume => self.resumed += 1,
+            Recovery::Doubt => self.doubted += 1,
+            Recovery::Leave => {}
+        }
+    }
 }
 
 /// The words that a client reads of a call that a crash left in doubt.
 const IN_DOUBT: &str = "the gateway stopped after the call was sent and before its answer came";
 
+/// And of one that was never sent.
+const TOO_LATE: &str = "the gateway was stopped for longer than calls may wait to be begun";
+
+/// And of one whose server nobody brought in time.
+const NO_SERVER: &str = "nobody started its server again before its deadline passed";
+
+/// What became of a record that recovery read.
+enum Fate {
+    /// This was done.
+    Done(Recovery),
+    /// It waits for its server.
+    Parked,
+}
+
 impl Engine {
-    /// Takes up the work that a crash interrupted. When this returns, the first read of every task is right.
+    /// Takes up the work that a crash interrupted. When this returns, the first read of every task is right. Servers
+    /// that are added later bring their parked work by [`Engine::take_up`].
     ///
     /// # Errors
     /// The store's; then nothing must be served.
     ///
     /// # Source
-    /// design 6, *What each crash costs*; R3.3, R4.5, INV-01, INV-11
+    /// design 4; design 6, *What each crash costs*; R3.3, R4.5, INV-01, INV-11
     pub async fn recover(self: &Arc<Self>) -> Result<Recovered, taskgate_store::Error> {
         let mut report = Recovered::default();
         let mut after = None;
@@ -50,19 +87,13 @@ impl Engine {
             let Some(last) = page.last() else { break };
             after = Some(last.id.clone());
             let is_last_page = page.len() < PAGE;
-            let decided: Vec<_> = page.into_iter().map(|record| (self.decide(&record), record)).collect();
             // Decisions that only need writing share their commits.
-            let mut writes =
-                stream::iter(decided.into_iter().map(|(what, record)| self.clone().take_up(what, record)))
-                    .buffer_unordered(PAGE);
-            while let Some(done) = writes.next().await {
-                match done? {
-                    Recovery::Send => report.sent += 1,
-                    Recovery::GiveUpUnsent => report.given_up += 1,
-                    Recovery::SendAgain => report.sent_again += 1,
-                    Recovery::Resume => report.resumed += 1,
-                    Recovery::Doubt => report.doubted += 1,
-                    Recovery::Leave => {}
+            let mut fates = stream::iter(page.into_iter().map(|record| self.clone().found(record)))
+                .buffer_unordered(PAGE);
+            while let Some(fate) = fates.next().await {
+                match fate? {
+                    Fate::Done(what) => report.count(what),
+                    Fate::Parked => report.parked += 1,
                 }
             }
             if is_last_page {
@@ -72,57 +103,148 @@ impl Engine {
         Ok(report)
     }
 
+    /// Takes up what is parked for a server that is known now. Whether calls can still be begun, and whether their
+    /// deadlines have passed, is judged here. Costs nothing when nothing is parked.
+    ///
+    /// # Errors
+    /// The store's; what was not taken up then stays parked.
+    ///
+    /// # Source
+    /// design 4
+    pub async fn take_up(self: &Arc<Self>, server: &ServerName) -> Result<Recovered, taskgate_store::Error> {
+        let parked = self.parked.take(server);
+        if parked.is_empty() {
+            return Ok(Recovered::default());
+        }
+        // What was taken out must be begun or put back, whoever stops waiting.
+        let engine = self.clone();
+        self.detached(async move {
+            let mut report = Recovered::default();
+            let mut parked = parked.into_iter();
+            while let Some(live) = parked.next() {
+                match engine.take_up_one(&live).await {
+                    Ok(what) => report.count(what),
+                    Err(error) => {
+                        std::iter::once(live).chain(parked).for_each(|live| engine.parked.add(live));
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(report)
+        })
+        .await
+    }
+
+    async fn take_up_one(self: &Arc<Self>, live: &Arc<Live>) -> Result<Recovery, taskgate_store::Error> {
+        let what = self.decide(&live.record());
+        self.carry_out(what, live).await?;
+        if !begins(what) {
+            self.registry.retire(live);
+        }
+        Ok(what)
+    }
+
+    /// Ends what is parked and must be over by now: a task must not stay `working` for a server that never comes.
+    pub(crate) async fn expire_parked(&self) {
+        let now = self.parts.clock.now();
+        for live in self.parked.all() {
+            if live.record().deadline > now {
+                continue;
+            }
+            let closed = match live.record().operation.stage {
+                Stage::Prepared => {
+                    self.close(&live, Do::NeverSent, Fault::NeverSent(NO_SERVER.to_owned())).await
+                }
+                Stage::Dispatched { .. }
+                | Stage::Observing { .. }
+                | Stage::Settled(_)
+                | Stage::Unknown(_) => {
+                    self.close(&live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed).await
+                }
+            };
+            match closed {
+                Ok(()) => {
+                    self.parked.forget(&live);
+                    self.registry.retire(&live);
+                }
+                Err(error) => {
+                    tracing::warn!(task = ?live.record().id, %error, "could not end a task whose deadline has passed");
+                }
+            }
+        }
+    }
+
+    async fn found(self: Arc<Self>, record: Record) -> Result<Fate, taskgate_store::Error> {
+        let what = self.decide(&record);
+        let is_parked = begins(what) && !self.parts.backs.is_known(&record.call.server);
+        let live = Arc::new(Live::new(Arc::new(record)));
+        if begins(what) {
+            // Before anybody reads: an answer to a question of before would be taken and lost.
+            self.void_questions(&live).await?;
+            // Counted, whatever the bound: these were admitted before.
+            self.registry.admit(&live.record().principal, usize::MAX);
+            self.registry.insert(&live);
+        }
+        if is_parked {
+            self.parked.add(live);
+            return Ok(Fate::Parked);
+        }
+        self.carry_out(what, &live).await?;
+        Ok(Fate::Done(what))
+    }
+
+    /// What the crash table says, unless nobody wants it any more: work that a promise cancelled is not begun again,
+    /// though what it did is still found out where it can be. Nor is work whose client wished it stopped.
     fn decide(&self, record: &Record) -> Recovery {
-        recover(
+        let what = recover(
             &record.operation,
             self.parts.backs.survival(&record.call.server),
             record.task.lifetime.created,
             self.parts.limits.start_by,
+            record.deadline,
             self.parts.clock.now(),
-        )
-    }
-
-    async fn take_up(
-        self: Arc<Self>,
-        what: Recovery,
-        record: Record,
-    ) -> Result<Recovery, taskgate_store::Error> {
-        let server = record.call.server.clone();
-        let principal = record.principal.clone();
-        // Work that a promise cancelled is not begun again; what it did is still found out where it can be. Nor is work
-        // whose client wished it stopped.
+        );
         let is_over = record.task.ending().is_some();
         let is_unwanted = is_over || record.task.cancel_wished_at.is_some();
-        let what = if what == Recovery::SendAgain && is_unwanted { Recovery::Doubt } else { what };
-        let live = Arc::new(Live::new(Arc::new(record)));
-        let running_max = self.parts.limits.running_max;
         match what {
-            Recovery::Send | Recovery::SendAgain if !is_over => {
-                // Counted, whatever the bound: these were admitted before.
-                self.registry.admit(&principal, usize::MAX);
-                self.registry.insert(&live);
-                let waiting = Waiting { live, back: None };
-                self.turns(self.slots.queue(&server, waiting, false, running_max));
+            Recovery::Send if is_over => Recovery::GiveUpUnsent,
+            Recovery::SendAgain | Recovery::Expire if is_unwanted => Recovery::Doubt,
+            Recovery::Send
+            | Recovery::SendAgain
+            | Recovery::Expire
+            | Recovery::GiveUpUnsent
+            | Recovery::Resume
+            | Recovery::Doubt
+            | Recovery::Leave => what,
+        }
+    }
+
+    async fn carry_out(
+        self: &Arc<Self>,
+        what: Recovery,
+        live: &Arc<Live>,
+    ) -> Result<(), taskgate_store::Error> {
+        let server = live.record().call.server.clone();
+        match what {
+            Recovery::Send | Recovery::SendAgain => {
+                let waiting = Waiting { live: live.clone(), back: None };
+                self.turns(self.slots.queue(&server, waiting, false, self.parts.limits.running_max));
             }
             Recovery::Resume => {
-                self.void_questions(&live).await?;
-                self.registry.admit(&principal, usize::MAX);
-                self.registry.insert(&live);
                 self.slots.force(&server);
-                self.start(live, None, Start::Resume);
+                self.start(live.clone(), None, Start::Resume);
             }
-            Recovery::GiveUpUnsent | Recovery::Send => {
-                let why = "the gateway was stopped for longer than calls may wait to be begun".to_owned();
-                self.close(&live, Do::NeverSent, Fault::NeverSent(why)).await?;
+            Recovery::GiveUpUnsent => {
+                self.close(live, Do::NeverSent, Fault::NeverSent(TOO_LATE.to_owned())).await?;
             }
-            Recovery::Doubt | Recovery::SendAgain => {
-                self.close(&live, Do::Lose(Doubt::AnswerLost), self.in_doubt(&live)).await?;
+            Recovery::Expire => {
+                self.close(live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed).await?;
             }
-            Recovery::Leave => {
-                self.close(&live, Do::Lose(Doubt::AnswerLost), self.in_doubt(&live)).await?;
+            Recovery::Doubt | Recovery::Leave => {
+                self.close(live, Do::Lose(Doubt::AnswerLost), self.in_doubt(live)).await?;
             }
         }
-        Ok(what)
+        Ok(())
     }
 
     /// Nobody can tell whether an answer of before got through, so what is still open is asked again, under a new key
@@ -161,5 +283,13 @@ impl Engine {
             tracing::error!(task = ?live.record().id, "recovery met a task that it could not close");
         }
         Ok(())
+    }
+}
+
+/// Whether it sets a driver going, for which its server must be there.
+fn begins(what: Recovery) -> bool {
+    match what {
+        Recovery::Send | Recovery::SendAgain | Recovery::Resume => true,
+        Recovery::GiveUpUnsent | Recovery::Expire | Recovery::Doubt | Recovery::Leave => false,
     }
 }

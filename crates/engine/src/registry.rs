@@ -71,8 +71,17 @@ impl Registry {
         }
     }
 
-    /// A task is finished and nothing drives it: keep it for the next read, and let the oldest such one go.
+    /// How many are counted.
+    pub(crate) fn count(&self) -> usize {
+        self.counts.lock().values().sum()
+    }
+
+    /// A task is finished and nothing drives it: keep it for the next read, and let the oldest such one go. More than
+    /// one may find that out at once; the first counts.
     pub(crate) fn retire(&self, live: &Arc<Live>) {
+        if live.retire() {
+            return;
+        }
         let record = live.record();
         self.discharge(&record.principal);
         let bytes = match record.task.ending() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use taskgate_core::id::ServerName;
+use taskgate_store::record::Phase;
 
 use crate::back::Back;
 use crate::handle::Live;
@@ -99,8 +100,8 @@ impl Server {
         let mut next = Vec::new();
         while self.running < running_max {
             let Some(waiting) = self.queue.pop_front() else { break };
-            // One that was cancelled meanwhile needs no turn.
-            if waiting.live.record().task.ending().is_none() {
+            // One that was ended meanwhile needs no turn, unless its operation is still to be closed.
+            if waiting.live.record().phase() == Phase::Unfinished {
                 self.running += 1;
                 next.push(waiting);
             }

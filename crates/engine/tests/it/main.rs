@@ -7,6 +7,8 @@
 
 mod calls;
 mod crash;
+mod fetched;
+mod parked;
 mod questions;
 mod stage;
 mod watching;

@@ -1,7 +1,7 @@
 //! The stage on which the tests play: a back whose every answer the test gives, and time that the test moves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use taskgate_engine::clock::Clock;
 use taskgate_engine::engine::{NewCall, Parts, Submitted};
 use taskgate_engine::ids::SystemRandom;
 use taskgate_engine::limits::Limits;
+use taskgate_engine::recover::Recovered;
 use taskgate_engine::{Engine, Handle};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Call, Front, Record};
@@ -58,6 +59,8 @@ pub(crate) struct Heard {
 /// The back. Calls and attendances are handed to the test; looks answer with what the test set.
 pub(crate) struct Puppet {
     pub(crate) survival: Survival,
+    /// Whether it can be opened at all.
+    pub(crate) known: AtomicBool,
     calls: mpsc::UnboundedSender<Heard>,
     pub(crate) heard: tokio::sync::Mutex<mpsc::UnboundedReceiver<Heard>>,
     pub(crate) sent: AtomicUsize,
@@ -98,6 +101,7 @@ impl Puppet {
         let (attended, attending) = mpsc::unbounded_channel();
         Arc::new(Puppet {
             survival,
+            known: AtomicBool::new(true),
             calls,
             heard: tokio::sync::Mutex::new(heard),
             sent: AtomicUsize::new(0),
@@ -202,6 +206,10 @@ impl Backs for Ensemble {
     fn survival(&self, _: &ServerName) -> Survival {
         self.0.survival
     }
+
+    fn is_known(&self, _: &ServerName) -> bool {
+        self.0.known.load(Ordering::SeqCst)
+    }
 }
 
 /// An engine, its store and its back.
@@ -241,9 +249,27 @@ impl Stage {
 
     /// What a new process finds: the store as it is, and nothing else. The old engine is left where it hangs.
     pub(crate) async fn restart(&self, back: Arc<Puppet>) -> Stage {
+        self.restart_found(back).await.0
+    }
+
+    /// As [`Stage::restart`], with what recovery says.
+    pub(crate) async fn restart_found(&self, back: Arc<Puppet>) -> (Stage, Recovered) {
         let stage = Stage::over(self.store.reopen(), None, back, self.clock.clone(), Limits::default());
-        stage.engine.recover().await.unwrap();
-        stage
+        let found = stage.engine.recover().await.unwrap();
+        (stage, found)
+    }
+
+    /// A restart before anybody brought the server.
+    pub(crate) async fn restart_without_server(&self) -> (Stage, Recovered) {
+        let back = Puppet::new(self.back.survival);
+        back.known.store(false, Ordering::SeqCst);
+        self.restart_found(back).await
+    }
+
+    /// Somebody brings the server.
+    pub(crate) async fn bring_server(&self) -> Recovered {
+        self.back.known.store(true, Ordering::SeqCst);
+        self.engine.take_up(&server()).await.unwrap()
     }
 
     pub(crate) async fn submit(&self, new: NewCall) -> Handle {
@@ -267,12 +293,16 @@ pub(crate) fn me() -> Principal {
     Principal::local()
 }
 
+pub(crate) fn server() -> ServerName {
+    ServerName("s".to_owned())
+}
+
 pub(crate) fn call(effect: Effect) -> NewCall {
     NewCall {
         principal: me(),
         front: Front::A,
         call: Call {
-            server: ServerName("s".to_owned()),
+            server: server(),
             tool: "t".to_owned(),
             params: Bytes::from_static(b"{\"name\":\"t\"}"),
             digest: [1; 32],
