@@ -21,8 +21,8 @@ pub struct ServerConfig {
     pub transport: Transport,
     /// Which era to speak with it.
     pub era: EraChoice,
-    /// One session for all principals, which is offered no elicitation, sampling or roots (design 5).
-    pub shared: bool,
+    /// Who uses one session with it.
+    pub sharing: Sharing,
     /// For connecting, and for starting and opening a session (design 10: 30 s).
     pub open_timeout: Duration,
     /// For a TCP and TLS connection.
@@ -51,7 +51,7 @@ impl ServerConfig {
             name: ServerName(name.to_owned()),
             transport,
             era: EraChoice::Auto,
-            shared: false,
+            sharing: Sharing::Apart,
             open_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(10),
@@ -122,6 +122,19 @@ pub enum InheritEnv {
     All,
     /// Nothing: what it needs, `PATH` among it, is set for it.
     Nothing,
+}
+
+/// Who uses one session with a server, and what the server may ask (design 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sharing {
+    /// One session for each principal and set of offers.
+    #[default]
+    Apart,
+    /// One for all, opened with what its first user offers. Others use it whatever they offer; what it asks during
+    /// the call of one who cannot be asked is a question of that call's task.
+    First,
+    /// One for all, which is offered no elicitation, sampling or roots.
+    Nobody,
 }
 
 /// Which era to speak.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use taskgate_core::gate::TaskSupport;
-use taskgate_core::time::Millis;
+use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_engine::back::BackEvent;
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::message;
@@ -18,6 +18,7 @@ use taskgate_wire::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROGRESS_TOKEN, PROTOCOL_VERSION,
 };
 use taskgate_wire::splice::{Edit, splice};
+use taskgate_wire::text::SafeText;
 use taskgate_wire::{Era, RequestId};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
@@ -37,6 +38,8 @@ use crate::traffic::{Sort, Traffic};
 const IDEMPOTENCY_KEY: &str = "taskgate/idempotency-key";
 /// A task that nobody asked about for this long is no reason to keep a session.
 const TASK_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Characters kept of what a server calls itself.
+const NAME_CHARS_MAX: usize = 80;
 /// Tasks that are kept count of.
 const TASKS_MAX: usize = 100_000;
 
@@ -64,6 +67,7 @@ pub(crate) struct Core {
     running: AtomicUsize,
     used: Mutex<Instant>,
     pub(crate) opened: Instant,
+    since: UnixMillis,
     /// Tasks of ours that hold the session without anybody using it.
     pub(crate) background: AtomicUsize,
     pub(crate) closing: CancellationToken,
@@ -165,9 +169,13 @@ impl Core {
         traffic: Arc<Traffic>,
         opened: Opened,
     ) -> Arc<Core> {
+        let since = options.clock.now();
         let speech = Speech::new(opened.manifest, &traffic, &options);
         let is_legacy_pipe = matches!(opened.link, Link::Pipe(_)) && speech.manifest.era() == Era::Legacy;
-        let lane = (is_legacy_pipe && !traffic.offers().is_none()).then(|| Arc::new(Semaphore::new(1)));
+        let offers = traffic.offers();
+        // Roots alone need no lane: they are asked of the client as a whole.
+        let asks_in_calls = offers.elicitation.is_some() || offers.sampling.is_some();
+        let lane = (is_legacy_pipe && asks_in_calls).then(|| Arc::new(Semaphore::new(1)));
         Arc::new(Core {
             config,
             link: opened.link,
@@ -186,6 +194,7 @@ impl Core {
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             opened: Instant::now(),
+            since,
             background: AtomicUsize::new(0),
             closing: CancellationToken::new(),
         })
@@ -232,6 +241,27 @@ impl Core {
         };
         let is_busy = has_tasks || self.running.load(Ordering::Relaxed) > 0;
         (!is_busy).then(|| *self.used.lock())
+    }
+
+    /// What there is to tell of it; nothing once it is over.
+    pub(crate) fn running(self: &Arc<Self>) -> Option<crate::Running> {
+        if self.over().is_some() {
+            return None;
+        }
+        let manifest = self.manifest();
+        let info = manifest.back.server_info.as_deref();
+        let named = info.and_then(|info| json::at(info, &["name"])).and_then(json::string);
+        Some(crate::Running {
+            server: self.config.name.clone(),
+            pid: match &self.link {
+                Link::Pipe(process) => Some(process.pid()),
+                Link::Http(_) => None,
+            },
+            since: self.since,
+            version: manifest.protocol_version.clone(),
+            name: named.map(|name| SafeText::new(&name, NAME_CHARS_MAX)),
+            busy: self.idle_since().is_none(),
+        })
     }
 
     /// A task of the server's lives.

@@ -1,6 +1,7 @@
 //! Talks to MCP servers over stdio and Streamable HTTP, in every era.
 //!
-//! [`Servers`] holds what is configured and opens one [`Session`] per principal and set of offers. A session calls
+//! [`Servers`] holds what is configured and opens [`Session`]s: one per principal and set of offers, or one for all,
+//! as each server's [`Sharing`] has it. A session calls
 //! tools in whichever form the server has for it, follows the server's own tasks, passes every other request
 //! through, and never loses the difference between *no byte left us* and *it may have arrived*.
 //!
@@ -25,6 +26,7 @@ mod manifest;
 mod notice;
 mod opening;
 mod raw;
+mod running;
 pub mod secret;
 mod servers;
 mod session;
@@ -35,10 +37,11 @@ mod tools;
 mod traffic;
 
 pub use asker::Asker;
-pub use config::{EraChoice, InheritEnv, Options, Restart, ServerConfig, Transport};
+pub use config::{EraChoice, InheritEnv, Options, Restart, ServerConfig, Sharing, Transport};
 pub use manifest::{Evidence, Manifest};
 pub use notice::Notice;
 pub use raw::{RawAnswer, RawInFlight};
+pub use running::Running;
 pub use secret::Secret;
 pub use servers::Servers;
 pub use session::Session;

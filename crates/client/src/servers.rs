@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use taskgate_core::id::{Principal, ServerName};
 use taskgate_core::recovery::Survival;
 use taskgate_engine::back::{Back, BackKey, Backs, Unreachable};
@@ -14,10 +14,11 @@ use taskgate_wire::Era;
 use taskgate_wire::offers::Offers;
 use tokio::time::{Instant, sleep};
 
-use crate::config::{Options, ServerConfig, Transport};
+use crate::config::{Options, ServerConfig, Sharing, Transport};
 use crate::core::Core;
 use crate::guard::Guard;
 use crate::opening::{Opened, Opening};
+use crate::running::Running;
 use crate::session::Session;
 use crate::traffic::Traffic;
 
@@ -26,10 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
+/// Why nothing is opened at a server that was taken out.
+const REMOVED: &str = "it is no longer configured";
+
 /// The servers.
 #[derive(Debug)]
 pub struct Servers {
-    servers: BTreeMap<ServerName, Server>,
+    servers: RwLock<BTreeMap<ServerName, Arc<Server>>>,
     options: Options,
     guard: Arc<Guard>,
     is_sweeping: AtomicBool,
@@ -44,9 +48,11 @@ struct Server {
     /// The verdict on its era (B-030).
     era: Mutex<Option<Era>>,
     trouble: Mutex<Trouble>,
+    /// It was taken out: nothing is opened any more.
+    is_removed: AtomicBool,
 }
 
-/// For whom a session is: nobody in particular where it is shared.
+/// For whom a session is: nobody in particular where there is one for all.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct SessionKey(Option<(Principal, String)>);
 
@@ -73,17 +79,9 @@ impl Servers {
     /// All of `configs`; of two with the same name the last counts. Nothing is started yet.
     #[must_use]
     pub fn new(configs: Vec<ServerConfig>, options: Options) -> Arc<Servers> {
-        let server = |config: ServerConfig| {
-            let server = Server {
-                config: Arc::new(config),
-                slots: Mutex::default(),
-                era: Mutex::new(None),
-                trouble: Mutex::default(),
-            };
-            (server.config.name.clone(), server)
-        };
+        let named = |config: ServerConfig| (config.name.clone(), Server::new(config));
         Arc::new_cyclic(|me| Servers {
-            servers: configs.into_iter().map(server).collect(),
+            servers: RwLock::new(configs.into_iter().map(named).collect()),
             guard: Arc::new(Guard::new(options.guard.clone())),
             options,
             is_sweeping: AtomicBool::new(false),
@@ -92,16 +90,70 @@ impl Servers {
         })
     }
 
+    /// Adds a server; nothing is started yet. `false` if there is one of that name already, which stays as it is.
+    pub fn add(&self, config: ServerConfig) -> bool {
+        let mut servers = self.servers.write();
+        if servers.contains_key(&config.name) {
+            return false;
+        }
+        servers.insert(config.name.clone(), Server::new(config));
+        true
+    }
+
+    /// Takes a server out, and closes its sessions in good order. `false` if there was none of that name.
+    pub async fn remove(&self, name: &ServerName) -> bool {
+        let Some(server) = self.servers.write().remove(name) else { return false };
+        server.is_removed.store(true, Ordering::SeqCst);
+        close(server.empty()).await;
+        true
+    }
+
+    /// Whether there is a server of that name.
+    #[must_use]
+    pub fn is_known(&self, name: &ServerName) -> bool {
+        self.servers.read().contains_key(name)
+    }
+
+    /// Closes those sessions with a server that nobody uses and that watch no task. The next use opens one anew.
+    pub async fn retire(&self, name: &ServerName) {
+        let Some(server) = self.server(name) else { return };
+        close(server.take_stale(Duration::ZERO)).await;
+    }
+
+    /// Closes all sessions with a server in good order, whatever they do: what waits for an answer hears that none
+    /// comes. The next use opens one anew, and at once, however often it failed before.
+    pub async fn restart(&self, name: &ServerName) {
+        let Some(server) = self.server(name) else { return };
+        close(server.empty()).await;
+        *server.trouble.lock() = Trouble::default();
+        // It may be another program by now (B-030).
+        *server.era.lock() = None;
+    }
+
+    /// The sessions that are open now, by the servers' names.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running> {
+        self.all().iter().flat_map(|server| server.running()).collect()
+    }
+
     /// The names of all servers, in order.
     #[must_use]
     pub fn names(&self) -> Vec<ServerName> {
-        self.servers.keys().cloned().collect()
+        self.servers.read().keys().cloned().collect()
     }
 
     /// The configuration of one.
     #[must_use]
-    pub fn config(&self, name: &ServerName) -> Option<&ServerConfig> {
-        self.servers.get(name).map(|server| &*server.config)
+    pub fn config(&self, name: &ServerName) -> Option<Arc<ServerConfig>> {
+        self.servers.read().get(name).map(|server| server.config.clone())
+    }
+
+    fn server(&self, name: &ServerName) -> Option<Arc<Server>> {
+        self.servers.read().get(name).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Server>> {
+        self.servers.read().values().cloned().collect()
     }
 
     /// The session for `key`, opened if there is none; once, however many ask for it at the same time.
@@ -109,10 +161,11 @@ impl Servers {
     /// # Errors
     /// [`Unreachable`]: it names the server and says what is wrong with it.
     pub async fn session(&self, key: &BackKey) -> Result<Arc<Session>, Unreachable> {
-        let Some(server) = self.servers.get(&key.server) else {
+        let Some(server) = self.server(&key.server) else {
             let reason = String::from("it is not configured");
             return Err(Unreachable { server: key.server.0.clone(), reason });
         };
+        let server = &*server;
         let slot = server.slot(key).map_err(|reason| server.unreachable(reason))?;
         if let Some(session) = slot.usable(server) {
             return Ok(Arc::new(session));
@@ -132,6 +185,12 @@ impl Servers {
         match self.open_new(server, key).await {
             Ok(session) => {
                 *slot.current.lock() = Some(session.clone());
+                // Whoever took the server out meanwhile either found this session or is seen here.
+                if server.is_removed.load(Ordering::SeqCst) {
+                    slot.current.lock().take();
+                    session.core.close().await;
+                    return Err(server.unreachable(String::from(REMOVED)));
+                }
                 Ok(Arc::new(session))
             }
             Err(reason) => {
@@ -144,22 +203,22 @@ impl Servers {
     /// Ends all sessions in good order and starts none any more.
     pub async fn shutdown(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut sessions = Vec::new();
-        for server in self.servers.values() {
-            let slots: Vec<Arc<Slot>> = server.slots.lock().drain().map(|(_, slot)| slot).collect();
-            sessions.extend(slots.iter().filter_map(|slot| slot.current.lock().take()));
-        }
-        let closing = sessions.iter().map(|session| session.core.close());
-        futures_util::future::join_all(closing).await;
+        close(self.all().iter().flat_map(|server| server.empty()).collect()).await;
     }
 
     async fn open_new(&self, server: &Server, key: &BackKey) -> Result<Session, String> {
         if self.is_over.load(Ordering::Relaxed) {
             return Err(String::from("it is being shut down"));
         }
+        if server.is_removed.load(Ordering::SeqCst) {
+            return Err(String::from(REMOVED));
+        }
         server.wait_for_turn().await?;
         let config = &server.config;
-        let offers = if config.shared { Offers::none() } else { Offers::from_stored(&key.offers) };
+        let offers = match config.sharing {
+            Sharing::Apart | Sharing::First => Offers::from_stored(&key.offers),
+            Sharing::Nobody => Offers::none(),
+        };
         let opened = match self.open_as(server, offers.clone()).await {
             // The era that was found earlier no longer fits: ask again (B-030).
             Err(_) if server.era.lock().take().is_some() => self.open_as(server, offers).await,
@@ -215,7 +274,7 @@ impl Backs for Servers {
     }
 
     fn survival(&self, server: &ServerName) -> Survival {
-        match self.servers.get(server).map(|server| &server.config.transport) {
+        match self.servers.read().get(server).map(|server| &server.config.transport) {
             Some(Transport::Http { .. }) => Survival::Survives,
             Some(Transport::Stdio { .. }) | None => Survival::DiedWithUs,
         }
@@ -223,12 +282,25 @@ impl Backs for Servers {
 }
 
 impl Server {
+    fn new(config: ServerConfig) -> Arc<Server> {
+        Arc::new(Server {
+            config: Arc::new(config),
+            slots: Mutex::default(),
+            era: Mutex::new(None),
+            trouble: Mutex::default(),
+            is_removed: AtomicBool::new(false),
+        })
+    }
+
     fn unreachable(&self, reason: String) -> Unreachable {
         Unreachable { server: self.config.name.0.clone(), reason }
     }
 
     fn slot(&self, key: &BackKey) -> Result<Arc<Slot>, String> {
-        let key = SessionKey((!self.config.shared).then(|| (key.principal.clone(), key.offers.clone())));
+        let key = SessionKey(match self.config.sharing {
+            Sharing::Apart => Some((key.principal.clone(), key.offers.clone())),
+            Sharing::First | Sharing::Nobody => None,
+        });
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.get(&key) {
             return Ok(slot.clone());
@@ -286,14 +358,26 @@ impl Server {
             .map(|doublings| now + restart.first.saturating_mul(1 << doublings.min(16)).min(restart.max));
     }
 
-    fn sweep(&self) -> Vec<Session> {
+    /// Takes out the sessions that nobody has used for `idle` and that watch no task.
+    fn take_stale(&self, idle: Duration) -> Vec<Session> {
         let mut slots = self.slots.lock();
         let stale: Vec<SessionKey> = slots
             .iter()
-            .filter(|(_, slot)| Arc::strong_count(slot) == 1 && slot.is_stale(self.config.idle))
+            .filter(|(_, slot)| Arc::strong_count(slot) == 1 && slot.is_stale(idle))
             .map(|(key, _)| key.clone())
             .collect();
         stale.iter().filter_map(|key| slots.remove(key)?.current.lock().take()).collect()
+    }
+
+    /// Takes out all sessions.
+    fn empty(&self) -> Vec<Session> {
+        let slots: Vec<Arc<Slot>> = self.slots.lock().drain().map(|(_, slot)| slot).collect();
+        slots.iter().filter_map(|slot| slot.current.lock().take()).collect()
+    }
+
+    fn running(&self) -> Vec<Running> {
+        let slots: Vec<Arc<Slot>> = self.slots.lock().values().cloned().collect();
+        slots.iter().filter_map(|slot| slot.current.lock().as_ref()?.core.running()).collect()
     }
 }
 
@@ -336,10 +420,15 @@ async fn sweep(servers: Weak<Servers>) {
     loop {
         sleep(SWEEP).await;
         let Some(servers) = servers.upgrade() else { return };
-        let stale: Vec<Session> = servers.servers.values().flat_map(Server::sweep).collect();
+        let stale: Vec<Session> =
+            servers.all().iter().flat_map(|server| server.take_stale(server.config.idle)).collect();
         drop(servers);
         for session in stale {
             tokio::spawn(async move { session.core.close().await });
         }
     }
+}
+
+async fn close(sessions: Vec<Session>) {
+    futures_util::future::join_all(sessions.iter().map(|session| session.core.close())).await;
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use taskgate_client::Secret;
-use taskgate_client::config::{EraChoice, InheritEnv, ServerConfig, Transport};
+use taskgate_client::config::{EraChoice, InheritEnv, ServerConfig, Sharing, Transport};
 use taskgate_core::gate::ToolMode;
 use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Effect, Replay};
@@ -47,7 +47,7 @@ pub(crate) fn understand(
         RawEra::Legacy => EraChoice::Legacy,
         RawEra::Modern => EraChoice::Modern,
     };
-    back.shared = raw.shared;
+    back.sharing = if raw.shared { Sharing::Nobody } else { Sharing::Apart };
     Some(Server { back, policy })
 }
 

@@ -32,6 +32,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// A running server. Dropped, it is ended.
 #[derive(Debug)]
 pub(crate) struct Process {
+    pid: u32,
     lines: Arc<Lines>,
     pending: Arc<Pending>,
     closing: CancellationToken,
@@ -48,8 +49,9 @@ impl Process {
     ) -> Result<Process, String> {
         guard.prepare();
         let mut child = spawn(config)?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = Group { id: id.ok_or("it ended at once")?, guard: guard.clone() };
+        let pid = child.id().ok_or("it ended at once")?;
+        let id = i32::try_from(pid).map_err(|_| "its process id is out of range")?;
+        let group = Group { id, guard: guard.clone() };
         guard.add(group.id);
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -96,7 +98,19 @@ impl Process {
             supervisor.run(reader, stderr).await;
             drop(ended_guard);
         });
-        Ok(Process { lines, pending, closing: closing.clone(), ended, _close_on_drop: closing.drop_guard() })
+        Ok(Process {
+            pid,
+            lines,
+            pending,
+            closing: closing.clone(),
+            ended,
+            _close_on_drop: closing.drop_guard(),
+        })
+    }
+
+    /// Its id, and its group's.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Sends a request.
