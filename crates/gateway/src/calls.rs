@@ -326,7 +326,7 @@ impl Checked<'_> {
         Limits::span(match (self.route, self.carry) {
             (Route::Auto, Carry::Extension) => limits.task_after,
             (Route::Auto, Carry::Plain | Carry::Augmented) | (Route::Sync | Route::Task, _) => {
-                limits.sync_budget
+                self.exchange.policy.sync_budget(limits)
             }
         })
     }
@@ -388,7 +388,7 @@ impl Checked<'_> {
 
     /// What a call is told that may be answered inline or not at all, and was not in time.
     pub(crate) fn out_of_time(&self) -> Failure {
-        let secs = self.exchange.gateway.config.limits.sync_budget.0.div_ceil(1000);
+        let secs = self.patience().as_millis().div_ceil(1000);
         let (told, outcome) = match self.policy.effect {
             Effect::ReadOnly => ("", ""),
             Effect::Reversible | Effect::Consequential => {

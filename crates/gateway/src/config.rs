@@ -55,6 +55,20 @@ pub struct ServerPolicy {
     pub tools: BTreeMap<String, ToolPolicy>,
     /// Whether `annotations.readOnlyHint` of a tool that nobody spoke for is believed (design 7).
     pub trust_annotations: bool,
+    /// Which of a caller's tasks are found and listed here.
+    pub sees: Sees,
+    /// How long a plain call is waited for here, in the place of [`Limits::sync_budget`].
+    pub sync_budget: Option<Millis>,
+}
+
+/// Which of a caller's tasks are found and listed at a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sees {
+    /// Those that were made at this server.
+    #[default]
+    Server,
+    /// All: a server whose environment has changed is another server, and its user's tasks are still there (design 4).
+    Principal,
 }
 
 impl ServerPolicy {
@@ -68,6 +82,21 @@ impl ServerPolicy {
             default: ToolPolicy::default(),
             tools: BTreeMap::new(),
             trust_annotations: false,
+            sees: Sees::Server,
+            sync_budget: None,
+        }
+    }
+
+    /// How long a plain call is waited for.
+    pub(crate) fn sync_budget(&self, limits: &Limits) -> Millis {
+        self.sync_budget.unwrap_or(limits.sync_budget)
+    }
+
+    /// Whether a task of the caller's, made at `server`, is to be seen here.
+    pub(crate) fn shows(&self, server: &ServerName) -> bool {
+        match self.sees {
+            Sees::Server => *server == self.name,
+            Sees::Principal => true,
         }
     }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use taskgate_client::RawAnswer;
 use taskgate_core::id::Principal;
 use taskgate_engine::back::BackKey;
+use taskgate_store::record::Frame;
 use taskgate_wire::errors;
 use taskgate_wire::id::RequestId;
 use taskgate_wire::json;
@@ -16,6 +17,7 @@ use taskgate_wire::result;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::text::SafeText;
 use taskgate_wire::version::Version;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerPolicy;
 use crate::gateway::Gateway;
@@ -34,10 +36,14 @@ pub(crate) struct Exchange {
     pub(crate) policy: Arc<ServerPolicy>,
     pub(crate) principal: Principal,
     pub(crate) request: Request,
+    /// By which it is known again, should it come once more.
+    pub(crate) frame: Option<Frame>,
     /// Its own way back.
     pub(crate) outlet: Outlet,
     /// Where it can be cancelled by name: everywhere but in stateless HTTP.
     pub(crate) running: Option<Running>,
+    /// What is held open is let go (G-021).
+    pub(crate) stopping: CancellationToken,
 }
 
 /// The era that a request came in.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use taskgate_core::id::ServerName;
+use parking_lot::RwLock;
+use taskgate_core::id::{Principal, ServerName, TaskId};
 use taskgate_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
@@ -41,9 +42,37 @@ pub struct Gateway {
     pub(crate) blocked: Arc<Caps>,
     /// We are going down: nothing new is held open, and what is held is let go (G-021).
     pub(crate) stopping: CancellationToken,
-    paths: HashMap<String, Arc<ServerPolicy>>,
-    servers: HashMap<ServerName, Arc<ServerPolicy>>,
+    policies: RwLock<Policies>,
     is_ready: AtomicBool,
+}
+
+/// The servers that are served, by name and by path.
+#[derive(Default)]
+struct Policies {
+    servers: HashMap<ServerName, Arc<ServerPolicy>>,
+    paths: HashMap<String, Arc<ServerPolicy>>,
+}
+
+impl Policies {
+    fn new(servers: &[ServerPolicy]) -> Policies {
+        let servers = servers.iter().map(|policy| (policy.name.clone(), Arc::new(policy.clone()))).collect();
+        let mut policies = Policies { servers, paths: HashMap::new() };
+        policies.find_paths();
+        policies
+    }
+
+    fn find_paths(&mut self) {
+        let at_own = |policy: &Arc<ServerPolicy>| (path(&policy.path).to_owned(), policy.clone());
+        self.paths = self.servers.values().map(at_own).collect();
+        let mut all = self.servers.values();
+        if let (Some(only), None) = (all.next(), all.next()) {
+            self.paths.insert("/mcp".to_owned(), only.clone());
+        }
+    }
+}
+
+fn path(path: &str) -> &str {
+    path.trim_end_matches('/')
 }
 
 impl Gateway {
@@ -61,15 +90,6 @@ impl Gateway {
         upstreams: Arc<dyn Upstreams>,
         config: GatewayConfig,
     ) -> Arc<Gateway> {
-        let servers: HashMap<ServerName, Arc<ServerPolicy>> =
-            config.servers.iter().map(|policy| (policy.name.clone(), Arc::new(policy.clone()))).collect();
-        let mut paths: HashMap<String, Arc<ServerPolicy>> = servers
-            .values()
-            .map(|policy| (policy.path.trim_end_matches('/').to_owned(), policy.clone()))
-            .collect();
-        if let ([_], Some(only)) = (config.servers.as_slice(), servers.values().next()) {
-            paths.insert("/mcp".to_owned(), only.clone());
-        }
         let limits = &config.limits;
         Arc::new(Gateway {
             guard: Guard::new(&config.allowed_hosts, &config.allowed_origins),
@@ -79,8 +99,7 @@ impl Gateway {
             listens: Caps::new(limits.listens_max),
             blocked: Caps::new(limits.blocked_results_max),
             stopping: CancellationToken::new(),
-            paths,
-            servers,
+            policies: RwLock::new(Policies::new(&config.servers)),
             is_ready: AtomicBool::new(true),
             engine,
             upstreams,
@@ -89,12 +108,35 @@ impl Gateway {
     }
 
     /// The server that answers at a path.
-    pub(crate) fn at(&self, path: &str) -> Option<&Arc<ServerPolicy>> {
-        self.paths.get(path.trim_end_matches('/'))
+    pub(crate) fn at(&self, at: &str) -> Option<Arc<ServerPolicy>> {
+        self.policies.read().paths.get(path(at)).cloned()
     }
 
-    pub(crate) fn server(&self, name: &ServerName) -> Option<&Arc<ServerPolicy>> {
-        self.servers.get(name)
+    pub(crate) fn server(&self, name: &ServerName) -> Option<Arc<ServerPolicy>> {
+        self.policies.read().servers.get(name).cloned()
+    }
+
+    /// Serves one more server, or one by another policy than before. A client on a pipe keeps to the policy that it
+    /// found when it came.
+    ///
+    /// The only server of a gateway also answers at `/mcp`.
+    pub fn add_server(&self, policy: ServerPolicy) {
+        let mut policies = self.policies.write();
+        policies.servers.insert(policy.name.clone(), Arc::new(policy));
+        policies.find_paths();
+    }
+
+    /// Serves a server no longer. Clients that are on a pipe stay; nobody new comes. `false` if it was not served.
+    pub fn remove_server(&self, name: &ServerName) -> bool {
+        let mut policies = self.policies.write();
+        let was_there = policies.servers.remove(name).is_some();
+        policies.find_paths();
+        was_there
+    }
+
+    /// A message with the final result of a task has reached its client: an identical call from now on is a new one.
+    pub async fn fetched(&self, principal: &Principal, id: &TaskId) {
+        let _ = (principal, id);
     }
 
     /// Says at `/readyz` whether calls are welcome; they are from the start. Recovery may take that back for a while.

@@ -23,7 +23,7 @@ use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
 use crate::initialize::OWN_INFO;
 use crate::pages::pages;
-use crate::reply::Reply;
+use crate::reply::{Reply, delivered};
 use crate::tasks_a;
 use crate::view::view;
 use crate::wait::JOINED;
@@ -59,6 +59,19 @@ original call while its task is unfinished.\",\"inputSchema\":{{\"type\":\"objec
     )
 }
 
+/// What the tool says.
+struct Said {
+    result: Bytes,
+    /// The task whose final result, or a page of it, is in it.
+    delivers: Option<TaskId>,
+}
+
+impl From<Bytes> for Said {
+    fn from(result: Bytes) -> Said {
+        Said { result, delivers: None }
+    }
+}
+
 /// What stands in for the result of a call that goes on.
 pub(crate) fn stand_in(gateway: &Gateway, record: &Record, start: Start) -> Bytes {
     let id = record.id.expose();
@@ -88,25 +101,26 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
     let arguments =
         Object::parse(arguments).map_err(|_| RpcError::invalid_params("params.arguments is no object"))?;
     let said = match arguments.str("action").as_deref() {
-        Some("list") => list(exchange, &arguments).await?,
+        Some("list") => list(exchange, &arguments).await?.into(),
         Some(action @ ("wait" | "result" | "answer" | "cancel")) => {
             let action = action.to_owned();
             match find(exchange, &arguments).await? {
-                Err(said) => said,
+                Err(said) => said.into(),
                 Ok(handle) => match action.as_str() {
                     "wait" => wait(exchange, via, handle).await?,
                     "result" => show_page(exchange, &handle.record(), &arguments),
-                    "answer" => take_answer(exchange, &handle, &arguments).await?,
+                    "answer" => take_answer(exchange, &handle, &arguments).await?.into(),
                     _ => cancel(exchange, &handle).await?,
                 },
             }
         }
         Some(_) | None => {
             let list = if exchange.principal.is_shared() { "" } else { ", list" };
-            wrong(&format!("action is one of wait, result, answer, cancel{list}"))
+            wrong(&format!("action is one of wait, result, answer, cancel{list}")).into()
         }
     };
-    Ok(via.result(exchange.request.id(), &said, OWN_INFO))
+    let reply = via.result(exchange.request.id(), &said.result, OWN_INFO);
+    Ok(Reply { delivers: said.delivers, ..reply })
 }
 
 /// The task that is meant. What cannot be one, is unknown or is someone else's is answered alike (G-015).
@@ -123,9 +137,10 @@ async fn find(exchange: &Exchange, arguments: &Object<'_>) -> Result<Result<Hand
 
 /// Waits for the end, up to the sync budget. Questions that the client itself can be asked are asked on this call's
 /// stream; others end the wait, since only the caller can answer them.
-async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Bytes, Failure> {
+async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said, Failure> {
     let gateway = &exchange.gateway;
-    let until = Instant::now() + Limits::span(gateway.config.limits.sync_budget);
+    let limits = &gateway.config.limits;
+    let until = Instant::now() + Limits::span(exchange.policy.sync_budget(limits));
     let mut signals = handle.signals();
     let mut signals_open = true;
     let token = via.progress_token(&exchange.request);
@@ -148,7 +163,7 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Byte
                         waits = Some(follow.wait_on(&exchange.outlet));
                     }
                 }
-                Via::Legacy(_) | Via::Modern(_) => return Ok(stand_in(gateway, &record, Start::Fresh)),
+                Via::Legacy(_) | Via::Modern(_) => return Ok(stand_in(gateway, &record, Start::Fresh).into()),
             }
         }
         tokio::select! {
@@ -162,36 +177,40 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Byte
                 Ok(taskgate_engine::Signal::Log(_)) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
             },
-            () = tokio::time::sleep_until(until) => return Ok(stand_in(gateway, &handle.record(), Start::Fresh)),
-            () = gateway.stopping.cancelled() => return Ok(stand_in(gateway, &handle.record(), Start::Fresh)),
+            () = tokio::time::sleep_until(until) => break,
+            () = exchange.stopping.cancelled() => break,
         }
     }
+    Ok(stand_in(gateway, &handle.record(), Start::Fresh).into())
 }
 
-fn show_page(exchange: &Exchange, record: &Record, arguments: &Object<'_>) -> Bytes {
+fn show_page(exchange: &Exchange, record: &Record, arguments: &Object<'_>) -> Said {
     let page = match arguments.get("page") {
         None | Some("null") => 1,
         Some(page) => match page.parse::<usize>() {
             Ok(page) if page >= 1 => page,
-            Ok(_) | Err(_) => return wrong("page is a whole number from 1 on"),
+            Ok(_) | Err(_) => return wrong("page is a whole number from 1 on").into(),
         },
     };
     if record.task.ending().is_none() {
-        return stand_in(&exchange.gateway, record, Start::Fresh);
+        return stand_in(&exchange.gateway, record, Start::Fresh).into();
     }
     show(&exchange.gateway, record, page)
 }
 
 /// A task that is over: the page of its result, or why there is none.
-fn show(gateway: &Gateway, record: &Record, page: usize) -> Bytes {
+fn show(gateway: &Gateway, record: &Record, page: usize) -> Said {
     let error = match record.task.ending() {
         Some(Ending::Returned { result: whole, is_error }) => {
             let pages = pages(text(whole), gateway.config.limits.page_bytes);
             if pages.len() == 1 && whole.len() <= 2 * gateway.config.limits.page_bytes {
-                return if page == 1 { whole.clone() } else { wrong("The result has one page") };
+                return match page {
+                    1 => Said { result: whole.clone(), delivers: delivered(record) },
+                    _ => wrong("The result has one page").into(),
+                };
             }
             let Some(blocks) = pages.get(page - 1) else {
-                return wrong(&format!("The result has {} pages", pages.len()));
+                return wrong(&format!("The result has {} pages", pages.len())).into();
             };
             let mut blocks = blocks.clone();
             let id = record.id.expose();
@@ -204,7 +223,8 @@ fn show(gateway: &Gateway, record: &Record, page: usize) -> Bytes {
             }
             blocks.push(text_block(&words));
             let paging = [("page", page.to_string()), ("pages", pages.len().to_string())];
-            return result(&blocks, &structured(gateway, record, &paging), *is_error);
+            let result = result(&blocks, &structured(gateway, record, &paging), *is_error);
+            return Said { result, delivers: delivered(record) };
         }
         Some(Ending::Raised { error }) => RpcError::read(text(error)),
         Some(Ending::Faulted(fault)) => fault_error(fault),
@@ -214,7 +234,7 @@ fn show(gateway: &Gateway, record: &Record, page: usize) -> Bytes {
         None => RpcError::internal("The call is not over"),
     };
     let words = format!("{} (error {})", SafeText::new(&error.message, QUESTION_CHARS_MAX), error.code);
-    result(&[text_block(&words)], &structured(gateway, record, &[]), true)
+    result(&[text_block(&words)], &structured(gateway, record, &[]), true).into()
 }
 
 async fn take_answer(exchange: &Exchange, handle: &Handle, arguments: &Object<'_>) -> Result<Bytes, Failure> {
@@ -239,7 +259,7 @@ async fn take_answer(exchange: &Exchange, handle: &Handle, arguments: &Object<'_
 }
 
 /// A wish: the client is told what became of it by the task's own status (B-101).
-async fn cancel(exchange: &Exchange, handle: &Handle) -> Result<Bytes, Failure> {
+async fn cancel(exchange: &Exchange, handle: &Handle) -> Result<Said, Failure> {
     let record = handle.record();
     let engine = &exchange.gateway.engine;
     match engine.cancel(&record.principal, &record.id, CancelRule::Wish).await {
@@ -249,10 +269,10 @@ async fn cancel(exchange: &Exchange, handle: &Handle) -> Result<Bytes, Failure> 
                 "Task {id} was asked to stop. It may still end in any way, and what it has done is not undone. To see how \
 it ended, call {NAME} with {{\"action\":\"wait\",\"taskId\":\"{id}\"}}."
             );
-            Ok(result(&[text_block(&words)], &structured(&exchange.gateway, &record, &[]), false))
+            Ok(result(&[text_block(&words)], &structured(&exchange.gateway, &record, &[]), false).into())
         }
         Ok(Some(record)) => Ok(show(&exchange.gateway, &record, 1)),
-        Ok(None) => Ok(wrong("There is no such task: its taskId is wrong, or it has expired")),
+        Ok(None) => Ok(wrong("There is no such task: its taskId is wrong, or it has expired").into()),
         Err(taskgate_engine::engine::CancelError::AlreadyOver(record)) => {
             Ok(show(&exchange.gateway, &record, 1))
         }

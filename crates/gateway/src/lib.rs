@@ -4,10 +4,11 @@
 //! Every way to answer is open on one endpoint: dialect A, dialect B and plain calls, side by side.
 //!
 //! - [`config`]: what the operator decides
-//! - [`gateway`]: the front as a whole; `serve_http` and `serve_stdio` are its listeners
+//! - [`gateway`]: the front as a whole; `serve_http`, `serve_pipe` and `serve_stdio` are its listeners
+//! - [`pipe`]: what goes over a pipe, by whomever it is carried
 //!
 //! Ways in and out:
-//! - `http`, `stdio`: the transports
+//! - `http`, `pipe`, `stdio`: the transports
 //! - `outlet`, `reply`, `event_id`: what a request sends, how it ends, and where its stream is taken up again
 //! - `session`, `requests`, `asks`: legacy sessions, their requests under way, and the questions they were asked
 //! - `incoming`, `standing`, `resume`: what else a legacy client sends and holds open
@@ -39,6 +40,7 @@ mod outlet;
 mod pages;
 mod params;
 mod passthrough;
+pub mod pipe;
 mod reply;
 mod requests;
 mod resume;
@@ -56,8 +58,9 @@ mod view;
 mod wait;
 mod watches;
 
-pub use config::{GatewayConfig, Limits, Listing, ServerPolicy, ToolPolicy};
+pub use config::{GatewayConfig, Limits, Listing, Sees, ServerPolicy, ToolPolicy};
 pub use gateway::{Gateway, Parts};
+pub use pipe::{Attached, Incoming, Outgoing};
 
 #[cfg(test)]
 mod tests;

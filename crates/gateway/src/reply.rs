@@ -2,6 +2,9 @@
 
 use ::http::StatusCode;
 use bytes::Bytes;
+use taskgate_core::id::TaskId;
+use taskgate_core::task::Ending;
+use taskgate_store::record::Record;
 use taskgate_wire::id::RequestId;
 use taskgate_wire::message;
 use taskgate_wire::rpc_error::RpcError;
@@ -15,6 +18,8 @@ pub(crate) struct Reply {
     pub(crate) end: End,
     /// The id of a session that was opened.
     pub(crate) session: Option<String>,
+    /// The task whose final result is in it.
+    pub(crate) delivers: Option<TaskId>,
 }
 
 /// The last word.
@@ -38,15 +43,25 @@ impl Reply {
     }
 
     pub(crate) fn message(status: StatusCode, body: Bytes) -> Reply {
-        Reply { status, end: End::Message(body), session: None }
+        Reply { status, end: End::Message(body), session: None, delivers: None }
+    }
+
+    /// Notes that the record's result is in it, if it has one.
+    pub(crate) fn delivering(self, record: &Record) -> Reply {
+        Reply { delivers: delivered(record), ..self }
     }
 
     /// 202 without a body.
     pub(crate) fn accepted() -> Reply {
-        Reply { status: StatusCode::ACCEPTED, end: End::Silence, session: None }
+        Reply { status: StatusCode::ACCEPTED, end: End::Silence, session: None, delivers: None }
     }
 
     pub(crate) fn severed() -> Reply {
-        Reply { status: StatusCode::SERVICE_UNAVAILABLE, end: End::Severed, session: None }
+        Reply { status: StatusCode::SERVICE_UNAVAILABLE, end: End::Severed, session: None, delivers: None }
     }
+}
+
+/// The task of a record, if a message that shows its end delivers a result.
+pub(crate) fn delivered(record: &Record) -> Option<TaskId> {
+    matches!(record.task.ending(), Some(Ending::Returned { .. })).then(|| record.id.clone())
 }

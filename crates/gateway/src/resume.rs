@@ -56,7 +56,7 @@ async fn answer(
         .ok_or_else(RpcError::unknown_task)?;
     match id.answers {
         Answers::Result if session.version().has_tasks_a() => {
-            tasks_a::outcome(gateway, session, handle, &id.request, outlet).await
+            tasks_a::outcome(gateway, session, handle, &id.request, outlet, &gateway.stopping).await
         }
         Answers::Result => Err(RpcError::unknown_task().into()),
         Answers::Call => call(gateway, session, handle, id, outlet).await,
@@ -71,7 +71,10 @@ async fn call(
     id: &EventId,
     outlet: &Outlet,
 ) -> Result<Reply, Failure> {
-    let until = Instant::now() + Limits::span(gateway.config.limits.sync_budget);
+    let limits = &gateway.config.limits;
+    let policy = gateway.server(&session.negotiated.server);
+    let budget = policy.map_or(limits.sync_budget, |policy| policy.sync_budget(limits));
+    let until = Instant::now() + Limits::span(budget);
     let follow = Follow::start(gateway, session, &handle, None, Known::AsHandle);
     let _waits = follow.wait_on(outlet);
     let record = tokio::select! {

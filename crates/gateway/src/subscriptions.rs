@@ -20,7 +20,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::dispatch::{Exchange, Failure, Via, text};
 use crate::modern::Modern;
-use crate::reply::Reply;
+use crate::reply::{Reply, delivered};
 use crate::view::view;
 use crate::watches::Watched;
 
@@ -152,8 +152,10 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
     let acknowledged =
         b::acknowledged(subscription, listen.names_tasks.then_some(ids.as_slice()), &filter.to_json());
     exchange.outlet.send(acknowledged);
-    let push =
-        |record: &Record| exchange.outlet.send(b::notification(&view(&gateway.engine, record), subscription));
+    let push = |record: &Record| {
+        let news = b::notification(&view(&gateway.engine, record), subscription);
+        exchange.outlet.send_with(news, delivered(record))
+    };
     // one snapshot each, which closes the gap between creation and listening.
     for record in &records {
         push(record);
@@ -183,7 +185,7 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
                 // The server session ended: the client listens again (B-135).
                 Err(RecvError::Closed) => notices = None,
             },
-            () = gateway.stopping.cancelled() => break,
+            () = exchange.stopping.cancelled() => break,
             // A pipe that closed, or a stream whose reader fell too far behind to be told.
             () = exchange.outlet.closed() => break,
         }
@@ -206,7 +208,7 @@ async fn recv(notices: &mut Option<broadcast::Receiver<Notice>>) -> Result<Notic
 
 async fn own(exchange: &Exchange, id: &TaskId) -> Result<Option<Handle>, Failure> {
     let found = exchange.gateway.engine.find(&exchange.principal, id).await?;
-    Ok(found.filter(|handle| handle.record().call.server == exchange.policy.name))
+    Ok(found.filter(|handle| exchange.policy.shows(&handle.record().call.server)))
 }
 
 /// Listens to the server for what it announces of the filter.

@@ -15,6 +15,7 @@ use taskgate_wire::id::RequestId;
 use taskgate_wire::json;
 use taskgate_wire::message;
 use taskgate_wire::rpc_error::RpcError;
+use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::{Exchange, Failure, text};
 use crate::follow::{Follow, Known};
@@ -37,7 +38,7 @@ pub(crate) async fn find(exchange: &Exchange) -> Result<Handle, Failure> {
 pub(crate) async fn find_id(exchange: &Exchange, id: &TaskId) -> Result<Handle, Failure> {
     let found = exchange.gateway.engine.find(&exchange.principal, id).await?;
     found
-        .filter(|handle| handle.record().call.server == exchange.policy.name)
+        .filter(|handle| exchange.policy.shows(&handle.record().call.server))
         .ok_or_else(|| RpcError::unknown_task().into())
 }
 
@@ -51,7 +52,7 @@ pub(crate) async fn get(exchange: &Exchange) -> Result<Reply, Failure> {
 /// `tasks/result`: held open until the task is over. Its stream is where questions are asked.
 pub(crate) async fn result(exchange: &Exchange, session: &Arc<Session>) -> Result<Reply, Failure> {
     let handle = find(exchange).await?;
-    outcome(&exchange.gateway, session, handle, exchange.request.id(), &exchange.outlet).await
+    outcome(&exchange.gateway, session, handle, exchange.request.id(), &exchange.outlet, &exchange.stopping).await
 }
 
 /// Waits for the end of a task and answers `request` by its outcome.
@@ -61,6 +62,7 @@ pub(crate) async fn outcome(
     mut handle: Handle,
     request: &RequestId,
     outlet: &Outlet,
+    stopping: &CancellationToken,
 ) -> Result<Reply, Failure> {
     let record = handle.record();
     let record = if record.task.ending().is_some() {
@@ -75,7 +77,7 @@ pub(crate) async fn outcome(
         tokio::select! {
             record = handle.over() => record,
             // Its client resumes at our successor, or asks again (G-021).
-            () = gateway.stopping.cancelled() => return Ok(Reply::severed()),
+            () = stopping.cancelled() => return Ok(Reply::severed()),
             () = session.ended.cancelled() => return Ok(Reply::severed()),
         }
     };
@@ -85,7 +87,7 @@ pub(crate) async fn outcome(
 /// The outcome of a task that is over.
 fn final_reply(gateway: &Gateway, record: &Record, request: &RequestId) -> Reply {
     match a::task_result(&view(&gateway.engine, record)) {
-        TaskResult::Result(result) => Reply::result(request, text(&result)),
+        TaskResult::Result(result) => Reply::result(request, text(&result)).delivering(record),
         TaskResult::Error(error) => {
             Reply::message(::http::StatusCode::OK, message::error_raw(Some(request), text(&error)))
         }

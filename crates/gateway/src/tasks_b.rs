@@ -26,7 +26,7 @@ pub(crate) async fn get(exchange: &Exchange, modern: &Modern) -> Result<Reply, F
     check_declared(modern)?;
     let record = find(exchange).await?.record();
     let task = b::get_result(&view(&exchange.gateway.engine, &record));
-    Ok(Reply::result(exchange.request.id(), text(&task)))
+    Ok(Reply::result(exchange.request.id(), text(&task)).delivering(&record))
 }
 
 /// `tasks/update`: answers to questions. Some may be missing (B-097); late and unknown ones are ignored (B-096).

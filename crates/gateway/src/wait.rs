@@ -123,10 +123,11 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
         Some(Ending::Returned { result, .. }) => {
             let says = checked.upstream.says();
             let info = server_info(&says);
-            match start {
-                Start::Fresh => Ok(checked.via.result(id, result, info)),
-                Start::Joined => Ok(checked.via.result(id, &say_joined(result, &record.id), info)),
-            }
+            let reply = match start {
+                Start::Fresh => checked.via.result(id, result, info),
+                Start::Joined => checked.via.result(id, &say_joined(result, &record.id), info),
+            };
+            Ok(reply.delivering(record))
         }
         Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
         Some(Ending::Faulted(fault)) => Err(fault_error(fault).into()),

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::event_id::EventId;
-use crate::outlet::Frame;
+use crate::outlet::Piece;
 use crate::reply::{End, Reply};
 
 /// A response's body.
@@ -66,7 +66,7 @@ impl http_body::Body for Body {
 /// A request that is being answered, and what its handler sends meanwhile.
 pub(crate) struct Work {
     pub(crate) answer: Answering,
-    pub(crate) frames: mpsc::Receiver<Frame>,
+    pub(crate) pieces: mpsc::Receiver<Piece>,
     /// Names the events, once the answer can be had again.
     pub(crate) ids: Option<EventId>,
     /// How ids are made when a task comes up; `None` where streams cannot be resumed.
@@ -134,14 +134,14 @@ impl Stream {
         stream
     }
 
-    /// Puts a frame on the stream.
-    pub(crate) fn push(&mut self, frame: Frame) {
-        match frame {
-            Frame::Message(message) => {
+    /// Puts a piece on the stream.
+    pub(crate) fn push(&mut self, piece: Piece) {
+        match piece {
+            Piece::Message(message) => {
                 let event = self.event(&message);
                 self.ready.push_back(event);
             }
-            Frame::Resumable(task) => {
+            Piece::Resumable(task) => {
                 if self.work.note(&task) {
                     self.prime();
                 }
@@ -151,9 +151,9 @@ impl Stream {
 
     /// Puts the last word on the stream.
     pub(crate) fn finish(&mut self, reply: Reply) {
-        self.work.frames.close();
-        while let Ok(frame) = self.work.frames.try_recv() {
-            self.push(frame);
+        self.work.pieces.close();
+        while let Ok(piece) = self.work.pieces.try_recv() {
+            self.push(piece);
         }
         match reply.end {
             End::Message(message) => {
@@ -192,8 +192,8 @@ impl Stream {
                 self.finish(reply);
                 continue;
             }
-            if let Poll::Ready(Some(frame)) = self.work.frames.poll_recv(cx) {
-                self.push(frame);
+            if let Poll::Ready(Some(piece)) = self.work.pieces.poll_recv(cx) {
+                self.push(piece);
                 continue;
             }
             std::task::ready!(self.keep_alive.poll_tick(cx));

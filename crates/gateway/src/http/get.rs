@@ -33,7 +33,7 @@ pub(super) async fn get(caller: Caller) -> Response<Body> {
     }
     let limits = &caller.gateway.config.limits;
     let keep_alive = Limits::span(limits.keep_alive);
-    let (outlet, frames) = Outlet::new();
+    let (outlet, pieces) = Outlet::new();
     let ids = caller.header(header::LAST_EVENT_ID).and_then(EventId::parse);
     let future: futures_util::future::BoxFuture<'static, Reply> = match &ids {
         Some(id) => Box::pin(resume::resume(caller.gateway.clone(), session, id.clone(), outlet)),
@@ -45,7 +45,7 @@ pub(super) async fn get(caller: Caller) -> Response<Body> {
             Box::pin(standing::hold(caller.gateway.clone(), session, outlet))
         }
     };
-    let work = Work { answer: Answering::new(future, false), frames, ids, resume: None };
+    let work = Work { answer: Answering::new(future, false), pieces, ids, resume: None };
     respond::streaming(Stream::new(work, keep_alive))
 }
 

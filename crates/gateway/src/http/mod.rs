@@ -122,7 +122,7 @@ impl Gateway {
         if let Err(barred) = self.guard.check(&parts.uri, &parts.headers) {
             return respond::refusal(barred.status(), &RpcError::invalid_request(barred.to_string()));
         }
-        let Some(policy) = self.at(path).cloned() else {
+        let Some(policy) = self.at(path) else {
             return respond::refusal(
                 StatusCode::NOT_FOUND,
                 &RpcError::invalid_request("Nothing is served here; servers answer at /NAME/mcp"),

@@ -161,18 +161,21 @@ async fn modern_request(
             RpcError::invalid_request("A subscription is a stream of events, which Accept does not allow");
         return respond::from_reply(Reply::error(StatusCode::NOT_ACCEPTABLE, Some(request.id()), &error));
     }
-    let (outlet, frames) = Outlet::new();
+    let (outlet, pieces) = Outlet::new();
     let limits = caller.gateway.config.limits.clone();
+    let stopping = caller.gateway.stopping.clone();
     let exchange = Exchange {
         gateway: caller.gateway,
         policy: caller.policy,
         principal: caller.principal,
         request,
+        frame: None,
         outlet,
         running: None,
+        stopping,
     };
     let future = Box::pin(dispatch::request(exchange, Via::Modern(modern)));
-    let work = Work { answer: Answering::new(future, false), frames, ids: None, resume: None };
+    let work = Work { answer: Answering::new(future, false), pieces, ids: None, resume: None };
     respond::answer(work, accepts.stream, &limits).await
 }
 
@@ -221,7 +224,7 @@ fn legacy_work(caller: &Caller, session: &Arc<Session>, request: Request) -> Res
         );
         return Err(Box::new(Reply::error(StatusCode::OK, Some(request.id()), &error)));
     };
-    let (outlet, frames) = Outlet::new();
+    let (outlet, pieces) = Outlet::new();
     let answers = if request.method() == "tasks/result" { Answers::Result } else { Answers::Call };
     let resume = Resume {
         template: EventId::template(answers, request.id()),
@@ -233,11 +236,13 @@ fn legacy_work(caller: &Caller, session: &Arc<Session>, request: Request) -> Res
         policy: caller.policy.clone(),
         principal: caller.principal.clone(),
         request,
+        frame: None,
         outlet,
         running: Some(running),
+        stopping: caller.gateway.stopping.clone(),
     };
     let future = Box::pin(dispatch::request(exchange, Via::Legacy(session.clone())));
-    Ok(Work { answer: Answering::new(future, outlives), frames, ids: None, resume: Some(resume) })
+    Ok(Work { answer: Answering::new(future, outlives), pieces, ids: None, resume: Some(resume) })
 }
 
 /// Messages in one batch; 2025-03-26 sets no bound, so we do.
@@ -281,8 +286,8 @@ async fn one_of_batch(
             Reply::error(StatusCode::OK, Some(request.id()), &error)
         }
         Ok(Message::Request(request)) => match legacy_work(caller, session, request) {
-            Ok(Work { mut answer, frames, .. }) => {
-                drop(frames);
+            Ok(Work { mut answer, pieces, .. }) => {
+                drop(pieces);
                 std::future::poll_fn(|cx| answer.poll(cx)).await
             }
             Err(reply) => *reply,

@@ -11,7 +11,7 @@ use taskgate_wire::rpc_error::RpcError;
 
 use super::body::{Body, Stream, Work};
 use crate::config::Limits;
-use crate::outlet::Frame;
+use crate::outlet::Piece;
 use crate::reply::{End, Reply};
 
 /// Answers with JSON if the end comes soon and nothing is said before it, else with a stream (A-126, B-034).
@@ -20,7 +20,7 @@ use crate::reply::{End, Reply};
 pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Response<Body> {
     enum Next {
         Over(Reply),
-        Said(Option<Frame>),
+        Said(Option<Piece>),
         Lasts,
     }
     let patience = tokio::time::sleep(Limits::span(limits.stream_after));
@@ -30,8 +30,8 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
             if let Poll::Ready(reply) = work.answer.poll(cx) {
                 return Poll::Ready(Next::Over(reply));
             }
-            if let Poll::Ready(frame) = work.frames.poll_recv(cx) {
-                return Poll::Ready(Next::Said(frame));
+            if let Poll::Ready(piece) = work.pieces.poll_recv(cx) {
+                return Poll::Ready(Next::Said(piece));
             }
             if streams {
                 return std::future::Future::poll(patience.as_mut(), cx).map(|()| Next::Lasts);
@@ -41,16 +41,16 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
         .await;
         match next {
             Next::Over(reply) => return over(work, reply, streams, limits),
-            Next::Said(Some(Frame::Resumable(task))) => {
+            Next::Said(Some(Piece::Resumable(task))) => {
                 work.note(&task);
             }
-            Next::Said(Some(frame @ Frame::Message(_))) if streams => {
+            Next::Said(Some(piece @ Piece::Message(_))) if streams => {
                 let mut stream = Stream::new(work, Limits::span(limits.keep_alive));
-                stream.push(frame);
+                stream.push(piece);
                 return streaming(stream);
             }
             // A client that reads no streams misses what comes ahead of the answer.
-            Next::Said(Some(Frame::Message(_))) => {}
+            Next::Said(Some(Piece::Message(_))) => {}
             // Nobody holds the way any more: only the end is left to wait for.
             Next::Said(None) => {
                 let reply = std::future::poll_fn(|cx| work.answer.poll(cx)).await;
@@ -63,13 +63,13 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
 
 /// The end came before anything was sent. What was said just before it makes a short stream.
 fn over(mut work: Work, reply: Reply, streams: bool, limits: &Limits) -> Response<Body> {
-    while let Ok(frame) = work.frames.try_recv() {
-        if let Frame::Message(_) = frame
+    while let Ok(piece) = work.pieces.try_recv() {
+        if let Piece::Message(_) = piece
             && streams
             && reply.session.is_none()
         {
             let mut stream = Stream::new(work, Limits::span(limits.keep_alive));
-            stream.push(frame);
+            stream.push(piece);
             stream.finish(reply);
             return streaming(stream);
         }
