@@ -321,9 +321,9 @@ impl Core {
             .with_data(format!("{{\"httpStatus\":{status}}}"))
     }
 
-    /// Words with the server's name before them.
+    /// Words with the server's name before them, and without our secrets.
     pub(crate) fn named(&self, why: &str) -> String {
-        format!("server {:?}: {why}", self.config.name.0)
+        format!("server {:?}: {}", self.config.name.0, self.voice.hide(why.to_owned()))
     }
 }
 

@@ -10,6 +10,7 @@ use taskgate_core::id::ServerName;
 use taskgate_engine::clock::{Clock, SystemClock};
 use taskgate_engine::ids::{Random, SystemRandom};
 
+use crate::hears::Hears;
 use crate::secret::Secret;
 
 /// One configured server.
@@ -41,6 +42,8 @@ pub struct ServerConfig {
     pub grace: Duration,
     /// How long to wait before a server that failed is started again.
     pub restart: Restart,
+    /// Who hears what it prints, and of its starts and ends.
+    pub hears: Option<Arc<dyn Hears>>,
 }
 
 impl ServerConfig {
@@ -61,6 +64,7 @@ impl ServerConfig {
             idle: Duration::from_secs(600),
             grace: Duration::from_secs(2),
             restart: Restart::default(),
+            hears: None,
         }
     }
 }

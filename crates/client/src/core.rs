@@ -18,7 +18,6 @@ use taskgate_wire::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROGRESS_TOKEN, PROTOCOL_VERSION,
 };
 use taskgate_wire::splice::{Edit, splice};
-use taskgate_wire::text::SafeText;
 use taskgate_wire::{Era, RequestId};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
@@ -27,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Options, ServerConfig};
 use crate::guard::Guard;
 use crate::heard::Heard;
+use crate::hears::Voice;
 use crate::http::{Care, Mirrored, mirrored};
 use crate::link::{HttpLink, Link, Posting, cancelled};
 use crate::manifest::Manifest;
@@ -38,8 +38,6 @@ use crate::traffic::{Sort, Traffic};
 const IDEMPOTENCY_KEY: &str = "taskgate/idempotency-key";
 /// A task that nobody asked about for this long is no reason to keep a session.
 const TASK_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Characters kept of what a server calls itself.
-const NAME_CHARS_MAX: usize = 80;
 /// Tasks that are kept count of.
 const TASKS_MAX: usize = 100_000;
 
@@ -60,6 +58,7 @@ pub(crate) struct Core {
     /// Whether `subscriptions/listen` takes tasks.
     pub(crate) pushes_tasks: AtomicBool,
     guard: Arc<Guard>,
+    pub(crate) voice: Arc<Voice>,
     options: Options,
     speech: Mutex<Arc<Speech>>,
     renewing: tokio::sync::Mutex<()>,
@@ -166,6 +165,7 @@ impl Core {
         config: Arc<ServerConfig>,
         options: Options,
         guard: Arc<Guard>,
+        voice: Arc<Voice>,
         traffic: Arc<Traffic>,
         opened: Opened,
     ) -> Arc<Core> {
@@ -186,6 +186,7 @@ impl Core {
             holds_results: AtomicBool::new(true),
             pushes_tasks: AtomicBool::new(true),
             guard,
+            voice,
             options,
             traffic,
             speech: Mutex::new(speech),
@@ -249,8 +250,6 @@ impl Core {
             return None;
         }
         let manifest = self.manifest();
-        let info = manifest.back.server_info.as_deref();
-        let named = info.and_then(|info| json::at(info, &["name"])).and_then(json::string);
         Some(crate::Running {
             server: self.config.name.clone(),
             pid: match &self.link {
@@ -259,7 +258,7 @@ impl Core {
             },
             since: self.since,
             version: manifest.protocol_version.clone(),
-            name: named.map(|name| SafeText::new(&name, NAME_CHARS_MAX)),
+            name: manifest.called(),
             busy: self.idle_since().is_none(),
         })
     }
@@ -309,6 +308,7 @@ impl Core {
                 (Heard::SessionGone, Link::Http(http)) if !is_renewed => {
                     is_renewed = true;
                     if let Err(why) = self.renew(http, session.as_ref()).await {
+                        let why = self.voice.hide(why);
                         tracing::warn!(
                             server = self.config.name.0,
                             why,
@@ -333,6 +333,7 @@ impl Core {
             options: &self.options,
             traffic: &self.traffic,
             guard: &self.guard,
+            voice: &self.voice,
             known: Some(Era::Legacy),
         };
         self.traffic.reset();

@@ -6,6 +6,7 @@
 //! through, and never loses the difference between *no byte left us* and *it may have arrived*.
 //!
 //! - [`config`], [`secret`]: how servers are reached
+//! - `hears`, `conceal`: what they print and how they fare, for people
 //! - `opening`: the era (D-014 to D-023) and the handshake
 //! - `core`, `traffic`: requests of ours, and what servers say of themselves
 //! - `stdio`, `http`, `link`: the two transports
@@ -16,10 +17,12 @@
 
 mod asker;
 mod call;
+mod conceal;
 pub mod config;
 mod core;
 pub mod guard;
 mod heard;
+mod hears;
 mod http;
 mod link;
 mod manifest;
@@ -38,6 +41,7 @@ mod traffic;
 
 pub use asker::Asker;
 pub use config::{EraChoice, InheritEnv, Options, Restart, ServerConfig, Sharing, Transport};
+pub use hears::{Hears, ServerEvent};
 pub use manifest::{Evidence, Manifest};
 pub use notice::Notice;
 pub use raw::{RawAnswer, RawInFlight};

@@ -4,7 +4,12 @@ use taskgate_core::gate::BackTasks;
 use taskgate_core::id::ServerName;
 use taskgate_core::time::UnixMillis;
 use taskgate_wire::handshake::BackSelf;
+use taskgate_wire::json;
+use taskgate_wire::text::SafeText;
 use taskgate_wire::{Era, Version};
+
+/// Characters kept of what a server calls itself.
+const NAME_CHARS_MAX: usize = 80;
 
 /// What a server said of itself at the opening of a session, and nothing that it did not say.
 #[derive(Clone, Debug)]
@@ -47,6 +52,14 @@ impl Manifest {
     #[must_use]
     pub fn version(&self) -> Version {
         self.back.version
+    }
+
+    /// What it calls itself.
+    #[must_use]
+    pub fn called(&self) -> Option<SafeText> {
+        let info = self.back.server_info.as_deref()?;
+        let name = json::at(info, &["name"]).and_then(json::string)?;
+        Some(SafeText::new(&name, NAME_CHARS_MAX))
     }
 
     pub(crate) fn new(

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::config::{EraChoice, Options, ServerConfig};
 use crate::guard::Guard;
 use crate::heard::Heard;
+use crate::hears::Voice;
 use crate::http::{Care, Endpoint, mirrored};
 use crate::link::{HttpLink, Link, Posting};
 use crate::manifest::{Evidence, Manifest};
@@ -35,6 +36,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) options: &'a Options,
     pub(crate) traffic: &'a Arc<Traffic>,
     pub(crate) guard: &'a Arc<Guard>,
+    pub(crate) voice: &'a Arc<Voice>,
     /// What an earlier opening found (B-030).
     pub(crate) known: Option<Era>,
 }
@@ -49,20 +51,20 @@ impl Opening<'_> {
     /// Over stdio. The era of some servers is pinned by the first message (peers.md row 9), so a process that was
     /// greeted in the wrong one is not talked to further than D-022 has it.
     pub(crate) async fn stdio(&self) -> Result<Opened, String> {
-        let process = Process::start(self.config, self.guard, self.traffic)?;
+        let process = Process::start(self.config, self.guard, self.traffic, self.voice)?;
         let manifest = match self.era() {
             Some(Era::Legacy) => self.initialize_stdio(&process).await?,
             Some(Era::Modern) => {
                 let heard = self.discover_stdio(&process)?;
                 let heard = timeout(self.config.open_timeout, heard).await;
-                let heard = heard.map_err(|_| self.silence("server/discover", self.config.open_timeout))?;
+                let heard = heard.map_err(|_| self.silence_of(&process, "server/discover"))?;
                 self.modern_or_nothing(heard)?
             }
             None => match self.probe_stdio(&process).await? {
                 Some(manifest) => manifest,
                 None if process.over().is_some() => {
                     // D-023: it does not survive a message that it does not know.
-                    let process = Process::start(self.config, self.guard, self.traffic)?;
+                    let process = Process::start(self.config, self.guard, self.traffic, self.voice)?;
                     let manifest = self.initialize_stdio(&process).await?;
                     return Ok(Opened { link: Link::Pipe(process), manifest });
                 }
@@ -127,7 +129,7 @@ impl Opening<'_> {
         let (id, body) = self.initialize();
         let waiting = process.ask(id, body).map_err(|heard| self.trouble(heard))?;
         let heard = timeout(self.config.open_timeout, waiting).await;
-        let heard = heard.map_err(|_| self.silence("initialize", self.config.open_timeout))?;
+        let heard = heard.map_err(|_| self.silence_of(process, "initialize"))?;
         let manifest = self.legacy(heard)?;
         self.enter_stdio(process)?;
         Ok(manifest)
@@ -158,7 +160,7 @@ impl Opening<'_> {
         let (id, body) = self.initialize();
         let waiting = process.ask(id, body).map_err(|heard| self.trouble(heard))?;
         let heard = timeout(self.config.open_timeout, waiting).await;
-        let heard = heard.map_err(|_| self.silence("initialize", self.config.open_timeout))?;
+        let heard = heard.map_err(|_| self.silence_of(process, "initialize"))?;
         if is_silent && matches!(heard, Heard::Error(_)) {
             // It was only slow to start, and its era is pinned by what it read first (peers.md row 9).
             if let Ok(late) = timeout(self.config.probe_timeout, discovered).await
@@ -317,6 +319,11 @@ impl Opening<'_> {
 
     fn silence(&self, method: &str, limit: Duration) -> String {
         format!("it did not answer {method} within {} s", limit.as_secs_f32())
+    }
+
+    /// The same of a process, which may have said elsewhere why: that it wants a terminal, or a key.
+    fn silence_of(&self, process: &Process, method: &str) -> String {
+        self.silence(method, self.config.open_timeout) + &process.last_words()
     }
 
     /// What is wrong, in words.

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use crate::config::{Options, ServerConfig, Sharing, Transport};
 use crate::core::Core;
 use crate::guard::Guard;
+use crate::hears::{ServerEvent, Voice};
 use crate::opening::{Opened, Opening};
 use crate::running::Running;
 use crate::session::Session;
@@ -44,6 +45,7 @@ pub struct Servers {
 #[derive(Debug)]
 struct Server {
     config: Arc<ServerConfig>,
+    voice: Arc<Voice>,
     slots: Mutex<HashMap<SessionKey, Arc<Slot>>>,
     /// The verdict on its era (B-030).
     era: Mutex<Option<Era>>,
@@ -229,8 +231,9 @@ impl Servers {
                 *server.era.lock() = Some(opened.manifest.era());
                 let version = opened.manifest.protocol_version.clone();
                 tracing::info!(server = config.name.0, version, "a session with a server was opened");
-                let core =
-                    Core::new(config.clone(), self.options.clone(), self.guard.clone(), traffic, opened);
+                server.voice.event(&ServerEvent::Opened { version, name: opened.manifest.called() });
+                let (options, guard) = (self.options.clone(), self.guard.clone());
+                let core = Core::new(config.clone(), options, guard, server.voice.clone(), traffic, opened);
                 if self.is_over.load(Ordering::Relaxed) {
                     core.close().await;
                     return Err(String::from("it is being shut down"));
@@ -241,6 +244,7 @@ impl Servers {
             Err(reason) => {
                 server.failed(&reason);
                 tracing::warn!(server = config.name.0, reason, "a server cannot be reached");
+                server.voice.event(&ServerEvent::Failed { reason: reason.clone() });
                 Err(reason)
             }
         }
@@ -250,13 +254,19 @@ impl Servers {
         let config = &server.config;
         let traffic = Traffic::new(&config.name.0, offers, self.options.random.jitter());
         let known = *server.era.lock();
-        let opening =
-            Opening { config, options: &self.options, traffic: &traffic, guard: &self.guard, known };
+        let opening = Opening {
+            config,
+            options: &self.options,
+            traffic: &traffic,
+            guard: &self.guard,
+            voice: &server.voice,
+            known,
+        };
         let opened = match config.transport {
             Transport::Stdio { .. } => Box::pin(opening.stdio()).await,
             Transport::Http { .. } => Box::pin(opening.http()).await,
-        }?;
-        Ok((traffic, opened))
+        };
+        Ok((traffic, opened.map_err(|reason| server.voice.hide(reason))?))
     }
 
     fn sweep_from_now_on(&self) {
@@ -284,6 +294,7 @@ impl Backs for Servers {
 impl Server {
     fn new(config: ServerConfig) -> Arc<Server> {
         Arc::new(Server {
+            voice: Voice::new(&config),
             config: Arc::new(config),
             slots: Mutex::default(),
             era: Mutex::new(None),

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::asker::Asker;
 use crate::call::call;
+use crate::config::Sharing;
 use crate::core::{Ask, Core};
 use crate::heard::Heard;
 use crate::http::Care;
@@ -118,6 +119,12 @@ impl Session {
         self.core.traffic.set_asker(Arc::from(asker));
     }
 
+    /// Who uses it.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        self.core.config.sharing
+    }
+
     /// Why the session can no longer be used, once that is so; [`crate::Servers::session`] then opens another.
     #[must_use]
     pub fn over(&self) -> Option<String> {
@@ -192,7 +199,7 @@ impl Back for Session {
 
 impl Core {
     pub(crate) fn unreachable(&self, reason: String) -> Unreachable {
-        Unreachable { server: self.config.name.0.clone(), reason }
+        Unreachable { server: self.config.name.0.clone(), reason: self.voice.hide(reason) }
     }
 
     pub(crate) async fn tool_table(&self) -> Result<Arc<ToolTable>, Unreachable> {

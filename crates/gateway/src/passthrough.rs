@@ -257,7 +257,9 @@ pub(crate) async fn set_level(exchange: &Exchange, session: &Arc<Session>) -> Re
     let upstream = exchange.upstream(&Via::Legacy(session.clone())).await?;
     let says = upstream.says();
     if !says.back.version.is_modern() && says.back.has(&["logging"]) {
-        let others = exchange.gateway.sessions.attached(&session.back_key);
+        let upstreams = &exchange.gateway.upstreams;
+        let home = upstreams.home(&session.back_key);
+        let others = exchange.gateway.sessions.newest(|other| upstreams.home(&other.back_key) == home);
         let lowest =
             others.iter().filter_map(|other| other.log_level()).min().map_or(level, |low| low.min(level));
         let params = format!("{{\"level\":\"{}\"}}", lowest.as_str());

@@ -296,7 +296,8 @@ impl Pipe {
             match message {
                 Ok(Message::Request(request)) => match session.requests.begin(request.id()) {
                     Some(running) => {
-                        let exchange = self.exchange(request, running, frame.map(|frame| within(frame, place)));
+                        let exchange =
+                            self.exchange(request, running, frame.map(|frame| within(frame, place)));
                         working.push(dispatch::request(exchange, Via::Legacy(session.clone())));
                     }
                     None => answers.push(message::error(Some(request.id()), &too_many())),
@@ -307,7 +308,8 @@ impl Pipe {
                 Err(malformed) => answers.push(message::error(malformed.id(), &malformed.to_rpc())),
             }
         }
-        let (outlet, gateway, principal) = (self.outlet.clone(), self.gateway.clone(), self.principal.clone());
+        let (outlet, gateway, principal) =
+            (self.outlet.clone(), self.gateway.clone(), self.principal.clone());
         self.running.spawn(async move {
             let mut delivered = Vec::new();
             for reply in futures_util::future::join_all(working).await {

@@ -345,12 +345,11 @@ impl Sessions {
         }
     }
 
-    /// The sessions in memory that go with one server session, the newest first.
-    pub(crate) fn attached(&self, key: &BackKey) -> Vec<Arc<Session>> {
-        let mut attached: Vec<_> =
-            self.live.lock().values().filter(|session| session.back_key == *key).cloned().collect();
-        attached.sort_by_key(|session| std::cmp::Reverse(session.created));
-        attached
+    /// Those of the sessions in memory, the newest first.
+    pub(crate) fn newest(&self, those: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
+        let mut found: Vec<_> = self.live.lock().values().filter(|session| those(session)).cloned().collect();
+        found.sort_by_key(|session| std::cmp::Reverse(session.created));
+        found
     }
 }
 

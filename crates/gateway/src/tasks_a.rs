@@ -52,7 +52,8 @@ pub(crate) async fn get(exchange: &Exchange) -> Result<Reply, Failure> {
 /// `tasks/result`: held open until the task is over. Its stream is where questions are asked.
 pub(crate) async fn result(exchange: &Exchange, session: &Arc<Session>) -> Result<Reply, Failure> {
     let handle = find(exchange).await?;
-    outcome(&exchange.gateway, session, handle, exchange.request.id(), &exchange.outlet, &exchange.stopping).await
+    outcome(&exchange.gateway, session, handle, exchange.request.id(), &exchange.outlet, &exchange.stopping)
+        .await
 }
 
 /// Waits for the end of a task and answers `request` by its outcome.

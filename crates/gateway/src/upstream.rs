@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use taskgate_client::{Asker, Manifest, Notice, RawAnswer, RawInFlight, Servers, Session};
+use taskgate_client::{Asker, Manifest, Notice, RawAnswer, RawInFlight, Servers, Session, Sharing};
 use taskgate_core::gate::TaskSupport;
-use taskgate_core::task::Question;
+use taskgate_core::id::{Principal, ServerName};
+use taskgate_core::task::{Question, QuestionKind};
 use taskgate_engine::back::{Back, BackKey, Reply, Unreachable};
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::listing;
@@ -22,6 +23,19 @@ use crate::passthrough;
 #[async_trait]
 pub(crate) trait Upstreams: Send + Sync + 'static {
     async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable>;
+
+    /// Which session with the server a key leads to.
+    fn home(&self, key: &BackKey) -> Home {
+        Home { server: key.server.clone(), of: Some((key.principal.clone(), key.offers.clone())) }
+    }
+}
+
+/// One session with a server: several keys lead to it where it is shared.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Home {
+    server: ServerName,
+    /// Nobody in particular where there is one for all.
+    of: Option<(Principal, String)>,
 }
 
 /// A session with a server: what the engine needs of it, and what is passed through.
@@ -100,9 +114,23 @@ impl Upstreams for Configured {
         let session = self.servers.session(key).await?;
         // A client that offers nothing cannot be asked anything.
         if key.offers != "{}" {
-            session.set_asker(Box::new(Newest { gateway: self.gateway.lock().clone(), key: key.clone() }));
+            let sharing = session.sharing();
+            session.set_asker(Box::new(Newest {
+                gateway: self.gateway.lock().clone(),
+                key: key.clone(),
+                sharing,
+            }));
         }
         Ok(session)
+    }
+
+    fn home(&self, key: &BackKey) -> Home {
+        let sharing = self.servers.config(&key.server).map(|config| config.sharing);
+        let of = match sharing {
+            None | Some(Sharing::Apart) => Some((key.principal.clone(), key.offers.clone())),
+            Some(Sharing::First | Sharing::Nobody) => None,
+        };
+        Home { server: key.server.clone(), of }
     }
 }
 
@@ -128,17 +156,29 @@ impl Upstream for Session {
     }
 }
 
-/// Asks the newest client of a server session that can be reached.
+/// Asks the newest client of a server session that can be reached, and can be asked this.
 pub(crate) struct Newest {
     pub(crate) gateway: Weak<Gateway>,
     pub(crate) key: BackKey,
+    pub(crate) sharing: Sharing,
+}
+
+impl Newest {
+    fn asks(&self, session: &crate::session::Session, kind: QuestionKind) -> bool {
+        let theirs = &session.back_key;
+        let is_ours = match self.sharing {
+            Sharing::Apart | Sharing::Nobody => *theirs == self.key,
+            Sharing::First => (&theirs.server, &theirs.principal) == (&self.key.server, &self.key.principal),
+        };
+        is_ours && session.negotiated.offers.can_ask(kind)
+    }
 }
 
 #[async_trait]
 impl Asker for Newest {
     async fn ask(&self, question: Question) -> Reply {
         let Some(gateway) = self.gateway.upgrade() else { return passthrough::nobody(question.kind) };
-        for session in gateway.sessions.attached(&self.key) {
+        for session in gateway.sessions.newest(|session| self.asks(session, question.kind)) {
             if let Some(stream) = session.stream() {
                 return passthrough::ask(session, stream, question, gateway.config.limits.clone()).await;
             }

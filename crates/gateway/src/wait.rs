@@ -68,8 +68,10 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
         if record.task.ending().is_some() {
             return over(checked, &record, start);
         }
-        if let Some(reply) = questions(checked, &record, &mut asked) {
-            return Ok(reply);
+        match questions(checked, &record, &mut asked) {
+            Asked::Wait => {}
+            Asked::Told(reply) => return Ok(reply),
+            Asked::Nobody => return Ok(lasts(checked, &handle, start, asked)),
         }
         let Some(until) = until else { return Ok(lasts(checked, &handle, start, asked)) };
         tokio::select! {
@@ -153,16 +155,33 @@ fn say_joined(result: &bytes::Bytes, id: &taskgate_core::id::TaskId) -> bytes::B
 }
 
 /// What open questions mean for a call that is still waited for.
-fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<QuestionKey>) -> Option<Reply> {
-    let open = record.task.outstanding()?.questions();
+enum Asked {
+    /// There are none, or the client has them.
+    Wait,
+    /// They are the answer.
+    Told(Reply),
+    /// This client cannot be asked: they come with its task or handle.
+    Nobody,
+}
+
+fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<QuestionKey>) -> Asked {
+    let Some(open) = record.task.outstanding() else { return Asked::Wait };
+    let open = open.questions();
+    let offers = match checked.via {
+        Via::Modern(modern) => &modern.offers,
+        Via::Legacy(session) => &session.negotiated.offers,
+    };
+    // A server that many share asks what only some of them can be asked.
+    let can_ask = open.values().all(|question| offers.can_ask(question.kind));
     match (checked.via, checked.carry) {
+        _ if !can_ask && checked.route != Route::Sync => Asked::Nobody,
         (Via::Modern(_), Carry::Extension) if !is_before_task(record, open.values()) => {
-            Some(created(checked, record))
+            Asked::Told(created(checked, record))
         }
         (Via::Modern(_), Carry::Extension | Carry::Plain | Carry::Augmented) => {
             let all = open.iter().map(|(key, question)| (key.0.as_str(), question));
             let state = retry::seal(checked, record);
-            Some(Reply::result(checked.exchange.request.id(), text(&mrtr::write(all, Some(&state)))))
+            Asked::Told(Reply::result(checked.exchange.request.id(), text(&mrtr::write(all, Some(&state)))))
         }
         (Via::Legacy(session), _) => {
             // G-004: asked on the call's own stream while it is waited for, or else when its handle is given.
@@ -178,7 +197,7 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
                     session.asks.forget(count);
                 }
             }
-            None
+            Asked::Wait
         }
     }
 }

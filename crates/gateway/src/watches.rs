@@ -15,7 +15,7 @@ use taskgate_engine::back::BackKey;
 use taskgate_wire::json::string_literal;
 use tokio::sync::watch;
 
-use crate::upstream::{Upstream, Upstreams};
+use crate::upstream::{Home, Upstream, Upstreams};
 
 /// How long to wait before a listen stream that broke is opened again.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ type Wanted = BTreeMap<String, usize>;
 /// All of them.
 pub(crate) struct Watches {
     upstreams: Arc<dyn Upstreams>,
-    by_key: Mutex<BTreeMap<BackKey, Arc<Watch>>>,
+    by_home: Mutex<BTreeMap<Home, Arc<Watch>>>,
 }
 
 /// Those of one server session.
@@ -34,7 +34,9 @@ pub(crate) struct Watches {
 struct Watch {
     wanted: watch::Sender<Wanted>,
     is_modern: bool,
+    /// One of those that lead to it.
     key: BackKey,
+    home: Home,
 }
 
 /// One client's interest, until dropped.
@@ -52,7 +54,7 @@ impl std::fmt::Debug for Watched {
 
 impl Watches {
     pub(crate) fn new(upstreams: Arc<dyn Upstreams>) -> Arc<Watches> {
-        Arc::new(Watches { upstreams, by_key: Mutex::default() })
+        Arc::new(Watches { upstreams, by_home: Mutex::default() })
     }
 
     /// Has changes of a resource announced.
@@ -76,12 +78,14 @@ impl Watches {
     }
 
     fn add(self: &Arc<Self>, upstream: &Arc<dyn Upstream>, key: &BackKey, uri: &str) -> (Watched, bool) {
-        let mut by_key = self.by_key.lock();
-        let watch = by_key.entry(key.clone()).or_insert_with(|| {
+        let home = self.upstreams.home(key);
+        let mut by_home = self.by_home.lock();
+        let watch = by_home.entry(home.clone()).or_insert_with(|| {
             let is_modern = upstream.says().back.version.is_modern();
-            let watch = Arc::new(Watch { wanted: watch::Sender::default(), is_modern, key: key.clone() });
+            let (wanted, key) = (watch::Sender::default(), key.clone());
+            let watch = Arc::new(Watch { wanted, is_modern, key: key.clone(), home });
             if is_modern {
-                tokio::spawn(listen(self.upstreams.clone(), key.clone(), watch.wanted.subscribe()));
+                tokio::spawn(listen(self.upstreams.clone(), key, watch.wanted.subscribe()));
             }
             watch
         });
@@ -95,7 +99,7 @@ impl Watches {
 
     fn remove(&self, watch: &Watch, uri: &str) {
         let is_last = {
-            let mut by_key = self.by_key.lock();
+            let mut by_home = self.by_home.lock();
             let is_last = watch.wanted.send_if_modified(|wanted| {
                 let Some(count) = wanted.get_mut(uri) else { return false };
                 *count -= 1;
@@ -107,7 +111,7 @@ impl Watches {
             });
             if watch.wanted.borrow().is_empty() {
                 // Dropping it ends its listener.
-                by_key.remove(&watch.key);
+                by_home.remove(&watch.home);
             }
             is_last
         };

@@ -20,12 +20,13 @@ use super::stderr::Stderr;
 use crate::config::{InheritEnv, ServerConfig, Transport};
 use crate::guard::{self, Guard};
 use crate::heard::Heard;
+use crate::hears::{ServerEvent, Voice};
 use crate::traffic::{Origin, Traffic};
 
 /// Lines in a row that are no messages, after which a server is given up: it does not speak MCP.
 const RUBBISH_MAX: u32 = 1_000;
-/// How many of them are logged.
-const RUBBISH_LOGGED: u32 = 3;
+/// How many of them are told.
+const RUBBISH_TOLD: u32 = 3;
 /// How long the last output of a process that is gone is waited for.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -33,6 +34,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
+    said: Stderr,
     lines: Arc<Lines>,
     pending: Arc<Pending>,
     closing: CancellationToken,
@@ -46,6 +48,7 @@ impl Process {
         config: &ServerConfig,
         guard: &Arc<Guard>,
         traffic: &Arc<Traffic>,
+        voice: &Arc<Voice>,
     ) -> Result<Process, String> {
         guard.prepare();
         let mut child = spawn(config)?;
@@ -63,13 +66,14 @@ impl Process {
         let pending = Arc::new(Pending::default());
         let said = Stderr::default();
 
-        let server = config.name.0.clone();
+        voice.event(&ServerEvent::Started { pid });
         let stderr = tokio::spawn({
-            let (server, said) = (server.clone(), said.clone());
-            async move { said.read(&server, stderr).await }
+            let (voice, said) = (voice.clone(), said.clone());
+            async move { said.read(&voice, stderr).await }
         });
         let reader = Reader {
-            server: server.clone(),
+            voice: voice.clone(),
+            said: said.clone(),
             input: Input::new(stdout, config.message_bytes_max),
             lines: lines.clone(),
             pending: pending.clone(),
@@ -84,12 +88,13 @@ impl Process {
         let closing = CancellationToken::new();
         let ended = CancellationToken::new();
         let supervisor = Supervisor {
-            server,
+            pid,
+            voice: voice.clone(),
             child,
             group,
             lines: lines.clone(),
             pending: pending.clone(),
-            said,
+            said: said.clone(),
             closing: closing.clone(),
             grace: config.grace,
         };
@@ -100,6 +105,7 @@ impl Process {
         });
         Ok(Process {
             pid,
+            said,
             lines,
             pending,
             closing: closing.clone(),
@@ -111,6 +117,11 @@ impl Process {
     /// Its id, and its group's.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What it last said, in words that go behind a reason; nothing if it said nothing.
+    pub(crate) fn last_words(&self) -> String {
+        self.said.quote()
     }
 
     /// Sends a request.
@@ -185,7 +196,8 @@ impl Drop for Group {
 
 /// Waits for the end, or brings it about.
 struct Supervisor {
-    server: String,
+    pid: u32,
+    voice: Arc<Voice>,
     child: Child,
     group: Group,
     lines: Arc<Lines>,
@@ -238,11 +250,19 @@ impl Supervisor {
             abort.abort();
         }
         let reason = what.words() + &self.said.quote();
-        match what {
-            Ended::Closed => tracing::debug!(server = self.server, "a server was closed"),
-            Ended::By(_) | Ended::Unfit(_) => tracing::warn!(server = self.server, reason, "a server ended"),
-        }
+        let server = &self.voice.server;
+        let is_wanted = match what {
+            Ended::Closed => {
+                tracing::debug!(server, "a server was closed");
+                true
+            }
+            Ended::By(_) | Ended::Unfit(_) => {
+                tracing::warn!(server, reason, "a server ended");
+                false
+            }
+        };
         self.pending.end(&self.lines, &reason);
+        self.voice.event(&ServerEvent::Ended { pid: self.pid, reason, is_wanted });
     }
 
     async fn wind_down(&mut self) {
@@ -289,7 +309,8 @@ impl Ended {
 
 /// Reads what the server says.
 struct Reader {
-    server: String,
+    voice: Arc<Voice>,
+    said: Stderr,
     input: Input<tokio::process::ChildStdout>,
     lines: Arc<Lines>,
     pending: Arc<Pending>,
@@ -307,7 +328,7 @@ impl Reader {
                     Ok(message) => self.hear(message),
                     Err(Malformed::Batch) => self.hear_batch(&line),
                     Err(malformed) => {
-                        if !self.skip(&malformed) {
+                        if !self.skip(&line, &malformed) {
                             return "it floods its output with what is no MCP message";
                         }
                     }
@@ -331,7 +352,7 @@ impl Reader {
                 let was_awaited = id.is_some_and(|id| self.pending.resolve(id, Heard::response(&response)));
                 if !was_awaited {
                     // Late, or to nothing we asked.
-                    tracing::debug!(server = self.server, "an answer that nobody waits for");
+                    tracing::debug!(server = self.voice.server, "an answer that nobody waits for");
                     if let Some(id) = id {
                         self.traffic.answered_late(id);
                     }
@@ -356,10 +377,14 @@ impl Reader {
     }
 
     /// `false` once it is too much.
-    fn skip(&mut self, malformed: &Malformed) -> bool {
+    fn skip(&mut self, line: &[u8], malformed: &Malformed) -> bool {
         self.rubbish += 1;
-        if self.rubbish <= RUBBISH_LOGGED {
-            tracing::warn!(server = self.server, %malformed, "a line of a server's output is no MCP message");
+        if self.rubbish <= RUBBISH_TOLD {
+            let server = &self.voice.server;
+            tracing::warn!(server, %malformed, "a line of a server's output is no MCP message");
+            let line = self.voice.line(line);
+            self.said.keep(line.clone());
+            self.voice.event(&ServerEvent::Rubbish { line });
         }
         self.rubbish < RUBBISH_MAX
     }

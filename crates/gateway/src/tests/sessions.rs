@@ -195,7 +195,11 @@ async fn what_a_server_asks_outside_of_any_call_goes_to_the_newest_client_with_a
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({"elicitation": {}})).await;
     let key = rig.fake.keys.lock()[0].clone();
-    let newest = crate::upstream::Newest { gateway: std::sync::Arc::downgrade(&rig.gateway), key };
+    let newest = crate::upstream::Newest {
+        gateway: std::sync::Arc::downgrade(&rig.gateway),
+        key,
+        sharing: taskgate_client::Sharing::Apart,
+    };
     let refused = newest.ask(super::rig::form(None)).await;
     assert!(matches!(refused, Reply::Error { code: -32601, .. }), "nobody can be asked");
     let mut standing = client.stream(None).await;
