@@ -283,6 +283,10 @@ impl Backs for Servers {
         Ok(session)
     }
 
+    fn is_known(&self, server: &ServerName) -> bool {
+        Servers::is_known(self, server)
+    }
+
     fn survival(&self, server: &ServerName) -> Survival {
         match self.servers.read().get(server).map(|server| &server.config.transport) {
             Some(Transport::Http { .. }) => Survival::Survives,

@@ -13,7 +13,7 @@ use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
 use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
 use taskgate_store::Join;
-use taskgate_store::record::{Call, Front};
+use taskgate_store::record::{Call, Frame, Front};
 use taskgate_wire::dialect::a;
 use taskgate_wire::json;
 use taskgate_wire::meta::META;
@@ -229,7 +229,7 @@ async fn adopt(
         return Err(RpcError::internal("The call ended while it was being recorded").into());
     };
     let engine = checked.exchange.gateway.engine.clone();
-    let new = checked.new_call(Join::Never);
+    let new = checked.new_call(Join::Never, None);
     let back = checked.upstream.clone();
     let handle = engine.adopt(new, back, in_flight, first).await.map_err(refused)?;
     wait::wait(&checked, handle, wait, Start::Fresh).await
@@ -255,11 +255,15 @@ async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
 
 async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
-    let new = checked.new_call(join);
+    // Only what is recorded before it is sent can be known again when it comes once more.
+    let new = checked.new_call(join, checked.exchange.frame);
     let back = checked.upstream.clone();
     let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
         Submitted::Started(handle) => (handle, Start::Fresh),
-        Submitted::Joined(handle) => (handle, Start::Joined),
+        Submitted::Joined(handle) => {
+            let is_waiting = checked.key.is_none() && handle.record().is_unfetched();
+            (handle, if is_waiting { Start::Waiting } else { Start::Joined })
+        }
         // The same call, delivered twice: the caller sees one.
         Submitted::Again(handle) => (handle, Start::Fresh),
         Submitted::JoinedPurged => {
@@ -301,6 +305,8 @@ pub(crate) enum Start {
     Fresh,
     /// It joined one that was made before (R4.6).
     Joined,
+    /// It joined one that was over already, and whose result nobody had fetched.
+    Waiting,
 }
 
 fn refused(error: SubmitError) -> Failure {
@@ -331,7 +337,7 @@ impl Checked<'_> {
         })
     }
 
-    fn new_call(&self, join: Join) -> NewCall {
+    fn new_call(&self, join: Join, frame: Option<Frame>) -> NewCall {
         let key = self.via.back_key(self.exchange);
         NewCall {
             principal: key.principal,
@@ -348,7 +354,7 @@ impl Checked<'_> {
                 key: self.key.clone(),
                 offers: key.offers,
                 asking: self.asking,
-                frame: None,
+                frame,
             },
             effect: self.policy.effect,
             replay: self.policy.replay,

@@ -136,7 +136,7 @@ impl Gateway {
 
     /// A message with the final result of a task has reached its client: an identical call from now on is a new one.
     pub async fn fetched(&self, principal: &Principal, id: &TaskId) {
-        let _ = (principal, id);
+        self.engine.fetched(principal, id).await;
     }
 
     /// Says at `/readyz` whether calls are welcome; they are from the start. Recovery may take that back for a while.

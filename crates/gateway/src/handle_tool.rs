@@ -77,7 +77,8 @@ pub(crate) fn stand_in(gateway: &Gateway, record: &Record, start: Start) -> Byte
     let id = record.id.expose();
     let mut words = match start {
         Start::Fresh => String::new(),
-        Start::Joined => format!("{JOINED} "),
+        // One that is over is not stood in for.
+        Start::Joined | Start::Waiting => format!("{JOINED} "),
     };
     words.push_str(&format!(
         "The call of {} goes on in the background as task {id}. It has not failed; do not call the tool again. To wait \
@@ -297,9 +298,10 @@ async fn list(exchange: &Exchange, arguments: &Object<'_>) -> Result<Bytes, Fail
         .iter()
         .map(|record| {
             format!(
-                "{} {} {} {}",
+                "{} {}{} {} {}",
                 record.id.expose(),
                 a::status(&record.task).as_str(),
+                if record.is_unfetched() { ", its result has not been fetched," } else { "" },
                 time::write(record.task.lifetime.created),
                 SafeText::new(&record.call.tool, 80)
             )
@@ -389,6 +391,9 @@ fn fields(gateway: &Gateway, record: &Record, more: &[(&str, String)]) -> String
             })
             .collect();
         out.push_str(&format!(",\"questions\":[{}]", questions.join(",")));
+    }
+    if record.call.frame.is_some() && record.is_returned() {
+        out.push_str(&format!(",\"fetched\":{}", !record.is_unfetched()));
     }
     for (name, value) in more {
         out.push_str(&format!(",\"{name}\":{value}"));

@@ -17,6 +17,7 @@ use taskgate_wire::message;
 use taskgate_wire::rpc_error::RpcError;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Sees;
 use crate::dispatch::{Exchange, Failure, text};
 use crate::follow::{Follow, Known};
 use crate::gateway::Gateway;
@@ -113,7 +114,7 @@ pub(crate) async fn cancel(exchange: &Exchange) -> Result<Reply, Failure> {
     }
 }
 
-/// `tasks/list`: the caller's own tasks at this server, page by page.
+/// `tasks/list`: the caller's own tasks that this server shows, page by page.
 pub(crate) async fn list(exchange: &Exchange) -> Result<Reply, Failure> {
     let (records, next) = page(exchange, exchange.request.param("cursor")).await?;
     let engine = &exchange.gateway.engine;
@@ -122,14 +123,21 @@ pub(crate) async fn list(exchange: &Exchange) -> Result<Reply, Failure> {
     Ok(Reply::result(exchange.request.id(), text(&result)))
 }
 
-/// The page that a raw cursor names, and the cursor of the next. A cursor is sealed for its caller and server.
+/// The page that a raw cursor names, and the cursor of the next. A cursor is sealed for its caller, and for the
+/// server if that shows its own tasks only.
 pub(crate) async fn page(
     exchange: &Exchange,
     cursor: Option<&str>,
 ) -> Result<(Vec<Record>, Option<String>), Failure> {
     let gateway = &exchange.gateway;
     let now = gateway.engine.clock().now();
-    let bound = [exchange.principal.as_str().as_bytes(), exchange.policy.name.0.as_bytes()];
+    let (principal, policy) = (&exchange.principal, &exchange.policy);
+    let (whose, server) = match policy.sees {
+        Sees::Server => (Whose::Server(principal, &policy.name), policy.name.0.as_bytes()),
+        // The next page may be asked for at another server.
+        Sees::Principal => (Whose::Principal(principal), b"".as_slice()),
+    };
+    let bound = [principal.as_str().as_bytes(), server];
     let after = match cursor.filter(|cursor| !json::is_null(cursor)) {
         None => None,
         Some(cursor) => {
@@ -139,10 +147,7 @@ pub(crate) async fn page(
         }
     };
     let limit = gateway.config.limits.page_tasks;
-    let mut records = gateway
-        .engine
-        .list(Whose::Server(&exchange.principal, &exchange.policy.name), after, limit + 1)
-        .await?;
+    let mut records = gateway.engine.list(whose, after, limit + 1).await?;
     let has_more = records.len() > limit;
     records.truncate(limit);
     let next = records

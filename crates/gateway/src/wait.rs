@@ -12,6 +12,7 @@ use taskgate_wire::json;
 use taskgate_wire::mrtr;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::splice::{Edit, splice};
+use taskgate_wire::time;
 use tokio::time::Instant;
 
 use crate::asks::AskedFor;
@@ -127,7 +128,10 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
             let info = server_info(&says);
             let reply = match start {
                 Start::Fresh => checked.via.result(id, result, info),
-                Start::Joined => checked.via.result(id, &say_joined(result, &record.id), info),
+                Start::Joined => checked.via.result(id, &say_joined(result, record, JOINED), info),
+                Start::Waiting => {
+                    checked.via.result(id, &say_joined(result, record, &was_waiting(record)), info)
+                }
             };
             Ok(reply.delivering(record))
         }
@@ -142,14 +146,23 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
 pub(crate) const JOINED: &str =
     "An identical call was made before, so this one joined it: nothing was started a second time.";
 
+/// The words for a call that found the result of an earlier one (design 4).
+fn was_waiting(record: &Record) -> String {
+    format!(
+        "This call was made before at {} and its result, which nobody had fetched, is this one: nothing was started a \
+second time. To have it done again, call again.",
+        time::write(record.task.lifetime.created)
+    )
+}
+
 /// Tells the caller, in its own content, that nothing was done twice.
-fn say_joined(result: &bytes::Bytes, id: &taskgate_core::id::TaskId) -> bytes::Bytes {
+fn say_joined(result: &bytes::Bytes, record: &Record, words: &str) -> bytes::Bytes {
     let content = json::at(text(result), &["content"]).and_then(|content| json::elements(content).ok());
     let Some(mut blocks) = content else { return result.clone() };
-    let note = format!("{{\"type\":\"text\",\"text\":\"{JOINED}\"}}");
+    let note = format!("{{\"type\":\"text\",\"text\":{}}}", json::string_literal(words));
     blocks.push(&note);
     let blocks = format!("[{}]", blocks.join(","));
-    let joined = format!("\"{}\"", id.expose());
+    let joined = format!("\"{}\"", record.id.expose());
     let edits = [Edit::set(&["content"], blocks), Edit::set(&["_meta", "taskgate/joined"], joined)];
     splice(text(result), &edits).unwrap_or_else(|_| result.clone())
 }

@@ -1,5 +1,6 @@
 //! The front over real HTTP and pipes, in front of a scripted server.
 
+mod attached;
 mod bad_input;
 mod calls;
 mod dialect_a;
