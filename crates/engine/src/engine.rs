@@ -8,7 +8,7 @@ use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Stage};
 use taskgate_core::task::{CancelRule, Command, Ending, Lifetime, QuestionKey, Refusal, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::record::{Call, Front, Observed, Record};
-use taskgate_store::{AppendError, CreateError, Created, Join, Store, Unfetched, Whose};
+use taskgate_store::{AppendError, CreateError, Created, Join, Store, Whose};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -46,7 +46,7 @@ pub struct Engine {
     pub(crate) parked: Parked,
     pub(crate) drivers: TaskTracker,
     /// Nothing new is taken.
-    closing: CancellationToken,
+    pub(crate) closing: CancellationToken,
     /// Nothing goes on.
     pub(crate) stopping: CancellationToken,
 }
@@ -404,46 +404,6 @@ impl Engine {
         Ok(Answered::Taken)
     }
 
-    /// Notes that a client was given the final result of a task. The first time counts. It is no change of the task:
-    /// nobody who watches it is woken. An error is logged and no more: the worst that comes of it is that the result is
-    /// offered again.
-    pub async fn fetched(self: &Arc<Self>, principal: &Principal, id: &TaskId) {
-        if self.known(principal, id).is_some_and(|live| live.record().fetched.is_some()) {
-            return;
-        }
-        let (engine, principal, id) = (self.clone(), principal.clone(), id.clone());
-        self.detached(async move {
-            if let Err(error) = engine.fetched_now(&principal, &id).await {
-                tracing::warn!(task = ?id, %error, "could not note that a result was fetched");
-            }
-        })
-        .await;
-    }
-
-    async fn fetched_now(&self, principal: &Principal, id: &TaskId) -> Result<(), taskgate_store::Error> {
-        let at = self.parts.clock.now();
-        let Some(live) = self.known(principal, id) else {
-            return self.parts.store.fetched(principal, id, at).await;
-        };
-        // A late word on the operation must not be decided on the record as it was before this.
-        let _turn = taken(&live).await?;
-        let current = live.record();
-        if current.task.ending().is_none() || current.fetched.is_some() {
-            return Ok(());
-        }
-        self.parts.store.fetched(principal, id, at).await?;
-        live.amend(Arc::new(Record { fetched: Some(at), ..Record::clone(&current) }));
-        Ok(())
-    }
-
-    /// Counts what a principal's clients may still want to hear of: tasks that run, and results that nobody fetched.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn unfetched(&self, principal: &Principal) -> Result<Unfetched, taskgate_store::Error> {
-        self.parts.store.unfetched(principal, self.parts.clock.now()).await
-    }
-
     /// Tasks, newest first.
     ///
     /// # Errors
@@ -457,53 +417,6 @@ impl Engine {
         let mut records = self.parts.store.list(whose, after, limit).await?;
         records.retain(|record| !self.is_expired(record));
         Ok(records)
-    }
-
-    /// Takes nothing new, gives what is under way `patience` to end, and waits until nothing is being written any
-    /// more. What has not ended by then is decided by the crash table at the next [`Engine::recover`].
-    pub async fn shutdown(&self, patience: Duration) {
-        self.closing.cancel();
-        self.drivers.close();
-        if tokio::time::timeout(patience, self.drivers.wait()).await.is_err() {
-            self.stopping.cancel();
-            self.drivers.wait().await;
-        }
-    }
-
-    /// How many calls are under way or wait for their turn.
-    #[must_use]
-    pub fn live(&self) -> usize {
-        self.registry.count().saturating_sub(self.parked.len())
-    }
-
-    /// How many unfinished tasks wait for a server that nobody has brought since the restart: see
-    /// [`Engine::take_up`].
-    #[must_use]
-    pub fn parked(&self) -> usize {
-        self.parked.len()
-    }
-
-    /// Ends parked work whose deadline has passed and deletes what has expired, now and every half minute, until the engine stops (A-094, R4.8).
-    pub async fn keep_house(&self) {
-        let mut ticks = tokio::time::interval(HOUSEKEEPING);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = self.closing.cancelled() => return,
-            }
-            self.expire_parked().await;
-            loop {
-                match self.parts.store.purge(self.parts.clock.now(), PURGE_BATCH).await {
-                    Ok(PURGE_BATCH) => tokio::task::yield_now().await,
-                    Ok(_) => break,
-                    Err(error) => {
-                        tracing::warn!(%error, "could not delete expired tasks");
-                        break;
-                    }
-                }
-            }
-        }
     }
 
     /// Runs a step to its end even if the client that asked for it goes away: a row must never be left without
@@ -556,7 +469,7 @@ impl Engine {
         record.task.expires().is_some_and(|expires| expires <= self.parts.clock.now())
     }
 
-    fn known(&self, principal: &Principal, id: &TaskId) -> Option<Arc<Live>> {
+    pub(crate) fn known(&self, principal: &Principal, id: &TaskId) -> Option<Arc<Live>> {
         self.registry.get(id).filter(|live| live.record().principal == *principal)
     }
 
@@ -619,17 +532,11 @@ impl Engine {
 /// How long a client waits for its answer to reach the back before it is acknowledged all the same.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often expired tasks are looked for.
-const HOUSEKEEPING: Duration = Duration::from_secs(30);
-
-/// Deleted between two commits of others: about a millisecond of the writer (notes 4.3).
-const PURGE_BATCH: usize = 64;
-
 /// How long a client's wish waits behind an append that the store does not take.
 const TURN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A driver keeps its turn while the disk takes nothing; a client must hear so instead of hanging.
-async fn taken(live: &Live) -> Result<tokio::sync::MutexGuard<'_, ()>, taskgate_store::Error> {
+pub(crate) async fn taken(live: &Live) -> Result<tokio::sync::MutexGuard<'_, ()>, taskgate_store::Error> {
     tokio::time::timeout(TURN_PATIENCE, live.turn.lock()).await.map_err(|_| {
         let source = Box::from("an earlier change of this task still waits for the disk");
         taskgate_store::Error::Backend { doing: "write to the store", source }

@@ -5,6 +5,8 @@
 //! trait, the store is `taskgate_store::Store`, and payloads are bytes that it never looks into.
 //!
 //! - [`engine`]: what fronts ask for: submit, adopt, find, answer, cancel, list
+//! - `fetched`: which results clients were given
+//! - `house`: what keeps it in order, and how it ends
 //! - [`handle`]: watching one task
 //! - [`back`]: what the engine needs of the side towards servers
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
@@ -18,7 +20,9 @@ pub mod clock;
 mod draft;
 mod drive;
 pub mod engine;
+mod fetched;
 pub mod handle;
+mod house;
 pub mod ids;
 pub mod limits;
 mod observe;

@@ -46,7 +46,7 @@ const STEPS: &[Step] = &[
                 table: "task",
                 name: "takes_same_call",
                 is: "INTEGER NOT NULL DEFAULT 0 CHECK (takes_same_call BETWEEN 0 AND 3 AND (
-        takes_same_call & 2 = 0 OR (ending IN (1, 2) AND fetched_ms IS NULL)))",
+        takes_same_call & 2 = 0 OR (coalesce(ending IN (1, 2), 0) AND fetched_ms IS NULL)))",
             },
         ],
         sql: include_str!("../migrations/0003_frames.sql"),

@@ -8,6 +8,8 @@
 pub mod append;
 pub mod close;
 pub mod create;
+pub mod fetched;
+pub mod frame;
 pub mod join;
 pub mod list;
 pub mod purge;
@@ -53,6 +55,21 @@ macro_rules! conformance {
                 design_3_an_unkeyed_call_joins_no_keyed_one
                 design_3_of_several_the_first_made_is_joined
                 design_3_a_purged_task_is_not_joined
+                design_3_a_call_after_a_tool_s_own_error_is_a_new_one
+                design_3_a_result_that_nobody_fetched_is_joined
+            }
+            frame {
+                r3_3_a_frame_that_comes_again_is_the_call_that_it_was
+                r3_3_a_frame_is_looked_at_before_a_key
+                r3_3_another_frame_is_another_call
+                inv_16_of_many_at_once_by_one_frame_one_is_new
+                r4_8_a_frame_whose_task_was_purged_is_not_carried_out_again
+            }
+            fetched {
+                design_3_the_first_fetch_counts
+                r6_1_a_fetch_of_what_is_unknown_or_foreign_changes_nothing
+                design_3_what_runs_and_what_nobody_fetched_is_counted
+                inv_50_every_store_joins_what_the_record_says
             }
             append {
                 inv_04_versions_follow_without_a_gap
@@ -72,6 +89,7 @@ macro_rules! conformance {
                 a_080_pages_neither_repeat_nor_skip
                 a_082_equal_times_are_told_apart_by_id
                 r6_1_a_list_shows_one_principal_and_one_server
+                design_4_a_list_shows_one_principal_or_everyone
             }
             unfinished {
                 r5_3_recovery_finds_what_is_not_finished_and_nothing_else

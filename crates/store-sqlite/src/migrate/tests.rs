@@ -73,3 +73,50 @@ fn steps_are_numbered_without_a_gap() {
     let numbers: Vec<_> = STEPS.iter().map(|step| step.number).collect();
     assert_eq!(numbers, (1..=STEPS.len() as i64).collect::<Vec<_>>());
 }
+
+/// What was written before there were frames is joined by the rule of today.
+#[test]
+fn design_3_the_step_of_frames_says_of_old_records_what_the_same_call_joins() {
+    let mut database = Connection::open_in_memory().unwrap();
+    run(&mut database, "here", &STEPS[..2]).unwrap();
+    // By task id: the phase, the state, the ending, the stage of the operation, its outcome and its doubt.
+    for (id, columns) in [
+        ("running", "0, 0, NULL, 1, NULL, NULL"),
+        ("cancelled-and-open", "0, 2, 0, 1, NULL, NULL"),
+        ("lost", "1, 2, 11, 4, NULL, 0"),
+        ("tool-error", "1, 2, 2, 4, NULL, 1"),
+        ("peer-error", "1, 2, 3, 4, NULL, 2"),
+        ("done", "2, 2, 1, 3, 1, NULL"),
+    ] {
+        database
+            .execute_batch(&format!(
+                "CREATE TEMP TABLE one (phase, state, ending, stage, outcome, doubt);
+                INSERT INTO one VALUES ({columns});
+                INSERT INTO task (principal, task_id, version, phase, operation_id, front, server, tool, digest, offers,
+                    asking, created_ms, ttl_ms, linger_ms, max_ms, deadline_ms, updated_ms, state, ending, ended_ms,
+                    expires_ms, keys_issued, questions)
+                SELECT 'somebody', '{id}', 1, phase, 'op-{id}', 2, 's', 't', zeroblob(32), '', 0, 0, 1, 1, 1, 1, 1, state,
+                    ending, iif(state = 2, 1, NULL), iif(state = 2, 1, NULL), 0, 0 FROM one;
+                INSERT INTO operation (principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms,
+                    effect, replay, stage, attempts, dispatched_ms, outcome, doubt)
+                SELECT 'somebody', 'op-{id}', '{id}', 's', 't', zeroblob(32), 0, 0, 2, 0, stage, 1, 1, outcome, doubt
+                FROM one;
+                INSERT INTO payload VALUES ('somebody', '{id}', 0, x'7b7d');
+                DROP TABLE one;"
+            ))
+            .unwrap();
+    }
+    migrate(&mut database, "here").unwrap();
+    let mut statement =
+        database.prepare("SELECT task_id FROM task WHERE takes_same_call = 1 ORDER BY task_id").unwrap();
+    let joined: Vec<String> =
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(joined, ["cancelled-and-open", "lost", "peer-error", "running"]);
+    // And they are records as before, by no frame and not fetched.
+    let somebody = taskgate_core::id::Principal::stored("somebody".into());
+    let all = crate::row::unfinished(&database, None, 9).unwrap();
+    assert_eq!(all.len(), 2);
+    for record in all {
+        assert_eq!((record.principal, record.call.frame, record.fetched), (somebody.clone(), None, None));
+    }
+}

@@ -111,6 +111,12 @@ pub(crate) fn assert_whole(database: &Connection) {
                 WHERE phase <> iif(o.stage < 3 OR t.state < 2, 0, iif(o.stage = 4, 1, 2))",
         ),
         (
+            "a flag for the same call that is not that of task, operation, frame and fetch",
+            "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
+                WHERE takes_same_call <> (phase = 0 OR (phase = 1 AND o.doubt <> 1))
+                    + 2 * (coalesce(ending IN (1, 2), 0) AND o.frame IS NOT NULL AND fetched_ms IS NULL)",
+        ),
+        (
             "a count of questions that is wrong",
             "SELECT count(*) FROM task t WHERE questions <> (SELECT count(*) FROM input_request i
                 WHERE i.principal = t.principal AND i.task_id = t.task_id AND i.phase < 2)",

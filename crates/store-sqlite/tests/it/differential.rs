@@ -32,11 +32,13 @@ prop_state_machine! {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { slot: u8, call: u8, key: Option<u8>, join: u8, created: u8, version: u8 },
+    Create { slot: u8, call: u8, key: Option<u8>, frame: Option<u8>, join: u8, created: u8, version: u8 },
     Append { slot: u8, told: Vec<u8>, gap: i8, now: u8 },
     Break { slot: u8, how: u8 },
     Load { slot: u8, foreign: bool },
-    List { foreign: bool, server: u8, after: Option<(u8, u8)>, limit: u8 },
+    Fetched { slot: u8, foreign: bool, at: u8 },
+    Unfetched { foreign: bool, now: u8 },
+    List { whose: u8, foreign: bool, server: u8, after: Option<(u8, u8)>, limit: u8 },
     Unfinished { after: Option<u8>, limit: u8 },
     Purge { now: u8, limit: u8 },
     PutSession { key: u8, seen: u8 },
@@ -59,14 +61,21 @@ impl ReferenceStateMachine for Steps {
     fn transitions((): &()) -> BoxedStrategy<Step> {
         let slot = || 0..8_u8;
         prop_oneof![
-            6 => (slot(), 0..4_u8, prop::option::of(0..3_u8), 0..3_u8, 0..4_u8, prop_oneof![9 => Just(1_u8), 1 => 0..3_u8])
-                .prop_map(|(slot, call, key, join, created, version)| Step::Create { slot, call, key, join, created, version }),
+            6 => (slot(), 0..4_u8, prop::option::of(0..3_u8), prop::option::of(0..6_u8), 0..3_u8, 0..4_u8, prop_oneof![9 => Just(1_u8), 1 => 0..3_u8])
+                .prop_map(|(slot, call, key, frame, join, created, version)| {
+                    Step::Create { slot, call, key, frame, join, created, version }
+                }),
             14 => (slot(), prop::collection::vec(0..23_u8, 0..4), prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
                 .prop_map(|(slot, told, gap, now)| Step::Append { slot, told, gap, now }),
-            2 => (slot(), 0..8_u8).prop_map(|(slot, how)| Step::Break { slot, how }),
+            2 => (slot(), 0..9_u8).prop_map(|(slot, how)| Step::Break { slot, how }),
             3 => (slot(), any::<bool>()).prop_map(|(slot, foreign)| Step::Load { slot, foreign }),
-            2 => (any::<bool>(), 0..2_u8, prop::option::of((0..4_u8, slot())), 0..6_u8)
-                .prop_map(|(foreign, server, after, limit)| Step::List { foreign, server, after, limit }),
+            2 => (slot(), prop_oneof![7 => Just(false), 1 => Just(true)], 0..20_u8)
+                .prop_map(|(slot, foreign, at)| Step::Fetched { slot, foreign, at }),
+            2 => (any::<bool>(), 0..90_u8).prop_map(|(foreign, now)| Step::Unfetched { foreign, now }),
+            3 => (0..3_u8, any::<bool>(), 0..2_u8, prop::option::of((0..4_u8, slot())), 0..6_u8)
+                .prop_map(|(whose, foreign, server, after, limit)| {
+                    Step::List { whose, foreign, server, after, limit }
+                }),
             2 => (prop::option::of(slot()), 0..6_u8).prop_map(|(after, limit)| Step::Unfinished { after, limit }),
             2 => (0..90_u8, 0..4_u8).prop_map(|(now, limit)| Step::Purge { now, limit }),
             1 => (0..4_u8, 0..9_u8).prop_map(|(key, seen)| Step::PutSession { key, seen }),
@@ -133,8 +142,9 @@ impl StateMachineTest for Twins {
 impl Twins {
     fn take(&mut self, step: Step) {
         match step {
-            Step::Create { slot, call, key, join, created, version } => {
+            Step::Create { slot, call, key, frame, join, created, version } => {
                 let mut record = new_record(slot, call, key);
+                record.call.frame = frame.map(|frame| sample::frame(frame.into()));
                 record.version = version.into();
                 record.task.lifetime.created = UnixMillis(created.into());
                 let join = [Join::Never, Join::SameCall, Join::SameKey][usize::from(join)];
@@ -161,10 +171,22 @@ impl Twins {
                 let (principal, id) = (principal(foreign), id(&format!("slot-{slot}")));
                 let _ = same!(self, store => store.load(&principal, &id));
             }
-            Step::List { foreign, server, after, limit } => {
+            Step::Fetched { slot, foreign, at } => {
+                let principal = principal(foreign != (slot % 4 == 3));
+                let (id, at) = (id(&format!("slot-{slot}")), UnixMillis(at.into()));
+                let _ = same!(self, store => store.fetched(&principal, &id, at));
+            }
+            Step::Unfetched { foreign, now } => {
+                let principal = principal(foreign);
+                let _ = same!(self, store => store.unfetched(&principal, UnixMillis(now.into())));
+            }
+            Step::List { whose, foreign, server, after, limit } => {
                 let (principal, server) = (principal(foreign), ServerName(format!("server-{server}")));
                 let after = after.map(|(at, slot)| (UnixMillis(at.into()), id(&format!("slot-{slot}"))));
-                let _ = same!(self, store => store.list(Whose::Server(&principal, &server), after.clone(), limit.into()));
+                let whose =
+                    [Whose::Server(&principal, &server), Whose::Principal(&principal), Whose::Everyone]
+                        [usize::from(whose)];
+                let _ = same!(self, store => store.list(whose, after.clone(), limit.into()));
             }
             Step::Unfinished { after, limit } => {
                 let after = after.map(|slot| id(&format!("slot-{slot}")));
@@ -307,6 +329,11 @@ fn break_law(record: &mut Record, how: u8) -> Vec<Change> {
         }
         4 => record.operation.stage = operation::Stage::Unknown(Doubt::PeerError),
         5 => record.operation.stage = operation::Stage::Prepared,
+        7 => {
+            // Nor is this for an append to change.
+            record.call.frame = Some(sample::frame(9));
+            record.fetched = Some(UnixMillis(1));
+        }
         6 => record.principal = if record.principal == somebody() { stranger() } else { somebody() },
         _ => {
             let moved = std::mem::take(&mut record.task.answering);

@@ -3,10 +3,11 @@
 use rusqlite::Connection;
 use taskgate_core::operation;
 use taskgate_core::task::QuestionKind;
-use taskgate_store::conformance::sample::{CREATED, Told, ask, dispatch, put, record, succeed, tell};
+use taskgate_store::Store;
+use taskgate_store::conformance::sample::{CREATED, Told, ask, dispatch, frame, put, record, succeed, tell};
 use taskgate_store_sqlite::SqliteStore;
 
-/// One task that is over, one that is confirmed, one that asks, one with a key.
+/// One task that is over and fetched, one that came by a frame and was not fetched, one that is confirmed, one that asks, one with a key.
 async fn database() -> (tempfile::TempDir, Connection) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("taskgate.db");
@@ -15,6 +16,12 @@ async fn database() -> (tempfile::TempDir, Connection) {
     put(&store, &over).await;
     let over = tell(&store, &over, CREATED, vec![dispatch()]).await;
     tell(&store, &over, CREATED, succeed()).await;
+    store.fetched(&over.principal, &over.id, CREATED).await.unwrap();
+    let mut framed = record("framed");
+    framed.call.frame = Some(frame(1));
+    put(&store, &framed).await;
+    let framed = tell(&store, &framed, CREATED, vec![dispatch()]).await;
+    tell(&store, &framed, CREATED, succeed()).await;
     let confirmed = record("confirmed");
     put(&store, &confirmed).await;
     tell(&store, &confirmed, CREATED, vec![Told::Operation(operation::Command::NeverSent)]).await;
@@ -61,6 +68,23 @@ async fn inv_03_inv_04_inv_20_inv_30_no_statement_breaks_the_law() {
             "UPDATE task SET version = version + 1, phase = 2 WHERE task_id = 'asking'",
         ),
         ("an unfinished task deleted", "DELETE FROM task WHERE task_id = 'asking'"),
+        ("a second fetch", "UPDATE task SET fetched_ms = 9 WHERE task_id = 'over'"),
+        ("a fetch taken back", "UPDATE task SET fetched_ms = NULL WHERE task_id = 'over'"),
+        ("a fetch of what is not over", "UPDATE task SET fetched_ms = 9 WHERE task_id = 'asking'"),
+        ("more than a fetch", "UPDATE task SET fetched_ms = 9, takes_same_call = 0, message = 'x' WHERE task_id = 'framed'"),
+        ("unfetched after a fetch", "UPDATE task SET takes_same_call = 2 WHERE task_id = 'over'"),
+        ("unfetched before the end", "UPDATE task SET takes_same_call = 3 WHERE task_id = 'asking'"),
+        ("another frame", "UPDATE operation SET frame = zeroblob(24) WHERE task_id = 'framed'"),
+        (
+            "a frame used twice",
+            "INSERT INTO operation (principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms,
+                effect, replay, stage, attempts, frame)
+            SELECT principal, 'second', task_id, server, tool, digest, created_ms, updated_ms, effect, replay, 0, 0,
+                frame FROM operation WHERE task_id = 'framed'",
+        ),
+        ("a frame of another length", "INSERT INTO operation (principal, operation_id, task_id, server, tool, digest,
+                created_ms, updated_ms, effect, replay, stage, attempts, frame)
+            VALUES ('p', 'o', 't', 's', 't', zeroblob(32), 0, 0, 0, 0, 0, 0, zeroblob(23))"),
         ("another result", "UPDATE payload SET bytes = x'00' WHERE task_id = 'over'"),
         ("a second result", "INSERT INTO payload SELECT principal, task_id, part, x'00' FROM payload"),
         ("a question asked again", "UPDATE input_request SET phase = 0"),
@@ -97,4 +121,7 @@ async fn inv_03_inv_04_inv_20_inv_30_no_statement_breaks_the_law() {
         .execute("UPDATE task SET version = version + 1, updated_ms = 9 WHERE task_id = 'over'", [])
         .unwrap();
     database.execute("DELETE FROM task WHERE task_id = 'over'", []).unwrap();
+    database
+        .execute("UPDATE task SET fetched_ms = 9, takes_same_call = 0 WHERE task_id = 'framed'", [])
+        .unwrap();
 }

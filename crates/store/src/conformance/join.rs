@@ -7,7 +7,7 @@ use taskgate_core::id::ServerName;
 use taskgate_core::time::{Millis, UnixMillis};
 
 use super::Factory;
-use super::sample::{CREATED, EXPIRES, dispatch, lose, put, record, stranger, succeed, tell};
+use super::sample::{CREATED, EXPIRES, dispatch, fail, frame, lose, put, record, stranger, succeed, tell};
 use crate::record::Record;
 use crate::{CreateError, Created, Join, Store};
 
@@ -192,4 +192,42 @@ pub async fn design_3_a_purged_task_is_not_joined(factory: &impl Factory) {
     tell(&store, &sent, NOW, lose()).await;
     assert_eq!(store.purge(EXPIRES + Millis(1), 10).await.expect("writable"), 1);
     assert_new(&store, &record("second"), Join::SameCall).await;
+}
+
+/// The effect is unknown, but the caller was given an answer; a lost answer is none.
+pub async fn design_3_a_call_after_a_tool_s_own_error_is_a_new_one(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    let first = record("first");
+    assert_new(&store, &first, Join::SameCall).await;
+    let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
+    let over = tell(&store, &sent, NOW, fail()).await;
+    assert_eq!(over.phase(), crate::record::Phase::Doubtful);
+    let second = record("second");
+    assert_new(&store, &second, Join::SameCall).await;
+    assert_joins(&store, &record("again"), Join::SameCall, &second).await;
+}
+
+/// Whether it is good or bad, until somebody is given it. What came by no frame was given at once, for all we know.
+pub async fn design_3_a_result_that_nobody_fetched_is_joined(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    for (sequence, told) in [(1, succeed()), (2, fail())] {
+        let mut first = record(&format!("first-{sequence}"));
+        first.call.frame = Some(frame(sequence));
+        assert_new(&store, &first, Join::SameCall).await;
+        let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
+        let over = tell(&store, &sent, NOW, told).await;
+        let mut again = record(&format!("again-{sequence}"));
+        assert_joins(&store, &again, Join::SameCall, &over).await;
+        again.call.frame = Some(frame(10 + sequence));
+        assert_joins(&store, &again, Join::SameCall, &over).await;
+        store.fetched(&over.principal, &over.id, NOW).await.expect("writable");
+    }
+    // Doubt stays doubt, fetched or not.
+    let first = record("first");
+    assert_new(&store, &first, Join::SameCall).await;
+    let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
+    let lost = tell(&store, &sent, NOW, lose()).await;
+    store.fetched(&lost.principal, &lost.id, NOW).await.expect("writable");
+    let lost = Record { fetched: Some(NOW), ..lost };
+    assert_joins(&store, &record("again"), Join::SameCall, &lost).await;
 }

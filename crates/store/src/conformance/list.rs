@@ -14,11 +14,11 @@ fn made(text: &str, at: i64) -> Record {
     record
 }
 
-async fn pages(store: &impl Store, size: usize) -> Vec<String> {
+async fn pages(store: &impl Store, whose: Whose<'_>, size: usize) -> Vec<String> {
     let mut seen = vec![];
     let mut after = None;
     loop {
-        let page = store.list(Whose::Server(&somebody(), &server()), after, size).await.expect("readable");
+        let page = store.list(whose, after, size).await.expect("readable");
         seen.extend(page.iter().map(|record| record.id.expose().to_owned()));
         match page.last() {
             Some(last) => after = Some((last.task.lifetime.created, last.id.clone())),
@@ -34,7 +34,11 @@ pub async fn a_080_pages_neither_repeat_nor_skip(factory: &impl Factory) {
         put(&store, &made(text, at)).await;
     }
     for size in 1..=6 {
-        assert_eq!(pages(&store, size).await, ["e", "d", "c", "b", "a"], "pages of {size}");
+        assert_eq!(
+            pages(&store, Whose::Server(&somebody(), &server()), size).await,
+            ["e", "d", "c", "b", "a"],
+            "pages of {size}"
+        );
     }
     let first = store.list(Whose::Server(&somebody(), &server()), None, 2).await.expect("readable");
     assert_eq!(ids(&first), ["e", "d"]);
@@ -56,7 +60,11 @@ pub async fn a_082_equal_times_are_told_apart_by_id(factory: &impl Factory) {
     }
     put(&store, &made("e", 6)).await;
     for size in 1..=3 {
-        assert_eq!(pages(&store, size).await, ["d", "b", "a", "_", "C", "-", "e"], "pages of {size}");
+        assert_eq!(
+            pages(&store, Whose::Server(&somebody(), &server()), size).await,
+            ["d", "b", "a", "_", "C", "-", "e"],
+            "pages of {size}"
+        );
     }
 }
 
@@ -79,4 +87,36 @@ pub async fn r6_1_a_list_shows_one_principal_and_one_server(factory: &impl Facto
     assert_eq!(ids(&list(stranger(), server()).await), ["theirs"]);
     assert_eq!(ids(&list(somebody(), ServerName("mail".into())).await), ["elsewhere"]);
     assert_eq!(list(stranger(), ServerName("mail".into())).await, []);
+}
+
+/// In the same order, page by page.
+pub async fn design_4_a_list_shows_one_principal_or_everyone(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    for (text, at, is_mine, is_here) in [
+        ("a", 1, true, true),
+        ("b", 2, true, false),
+        ("c", 2, false, true),
+        ("d", 2, true, true),
+        ("e", 3, false, false),
+        ("f", 4, true, false),
+    ] {
+        let mut record = made(text, at);
+        if !is_mine {
+            record.principal = stranger();
+        }
+        if !is_here {
+            record.call.server = ServerName("mail".into());
+        }
+        put(&store, &record).await;
+    }
+    let (me, them) = (somebody(), stranger());
+    for (whose, expected) in [
+        (Whose::Principal(&me), vec!["f", "d", "b", "a"]),
+        (Whose::Principal(&them), vec!["e", "c"]),
+        (Whose::Everyone, vec!["f", "e", "d", "c", "b", "a"]),
+    ] {
+        for size in 1..=7 {
+            assert_eq!(pages(&store, whose, size).await, expected, "pages of {size}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Upstream,
 use taskgate_core::task::{self, Ending, Lifetime, Question, QuestionKind, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
-use crate::record::{Call, Change, Front, Observed, Record, Session};
+use crate::record::{Call, Change, Frame, Front, Observed, Record, Session};
 use crate::{Created, Join, Store};
 
 /// When samples are made, if nothing else is said.
@@ -170,6 +170,22 @@ pub fn succeed() -> Vec<Told> {
     ]
 }
 
+/// The back answered that the tool failed, which leaves the effect unknown.
+#[must_use]
+pub fn fail() -> Vec<Told> {
+    let result = Bytes::from_static(br#"{"content":[],"isError":true}"#);
+    vec![
+        Told::Operation(operation::Command::Hear(Word::ToolError)),
+        end(Ending::Returned { result, is_error: true }),
+    ]
+}
+
+/// A frame of the one pipe there is.
+#[must_use]
+pub fn frame(sequence: u64) -> Frame {
+    Frame { attachment: *b"a pipe of theirs", sequence }
+}
+
 /// The answer was lost: the task ends and the operation stays unknown.
 #[must_use]
 pub fn lose() -> Vec<Told> {
@@ -239,6 +255,7 @@ pub fn all_shapes() -> Vec<Record> {
         over(Ending::Faulted(task::Fault::NoAnswer(text()))),
         over(Ending::Faulted(task::Fault::BudgetSpent(String::new()))),
         sent(lose()),
+        sent(fail()),
     ];
     for (index, record) in shapes.iter_mut().enumerate() {
         record.id = id(&format!("shape-{index:02}"));
@@ -247,6 +264,7 @@ pub fn all_shapes() -> Vec<Record> {
         record.front = [Front::A, Front::B, Front::Plain][index % 3];
         record.call.asking = [Asking::Held, Asking::Augmented, Asking::Directed][index % 3];
         record.call.key = (index % 2 == 1).then(|| format!("key-{index}"));
+        record.call.frame = (index % 3 > 0).then(|| frame(u64::MAX - index as u64));
     }
     shapes
 }

@@ -1,0 +1,61 @@
+//! What keeps an engine in order while it runs, and how it ends.
+
+use std::time::Duration;
+
+use crate::engine::Engine;
+
+/// How often expired tasks are looked for.
+const HOUSEKEEPING: Duration = Duration::from_secs(30);
+
+/// Deleted between two commits of others: about a millisecond of the writer (notes 4.3).
+const PURGE_BATCH: usize = 64;
+
+impl Engine {
+    /// Takes nothing new, gives what is under way `patience` to end, and waits until nothing is being written any
+    /// more. What has not ended by then is decided by the crash table at the next [`Engine::recover`].
+    pub async fn shutdown(&self, patience: Duration) {
+        self.closing.cancel();
+        self.drivers.close();
+        if tokio::time::timeout(patience, self.drivers.wait()).await.is_err() {
+            self.stopping.cancel();
+            self.drivers.wait().await;
+        }
+    }
+
+    /// How many calls are under way or wait for their turn.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.registry.count().saturating_sub(self.parked.len())
+    }
+
+    /// How many unfinished tasks wait for a server that nobody has brought since the restart: see
+    /// [`Engine::take_up`].
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
+    /// Ends parked work whose deadline has passed and deletes what has expired, now and every half minute, until the
+    /// engine stops (A-094, R3.6, R4.8).
+    pub async fn keep_house(&self) {
+        let mut ticks = tokio::time::interval(HOUSEKEEPING);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.closing.cancelled() => return,
+            }
+            self.expire_parked().await;
+            loop {
+                match self.parts.store.purge(self.parts.clock.now(), PURGE_BATCH).await {
+                    Ok(PURGE_BATCH) => tokio::task::yield_now().await,
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "could not delete expired tasks");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
