@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::hosts::Host;
+
 /// Puts any MCP server behind durable tasks for any MCP client.
 #[derive(Parser, Debug)]
 #[command(name = "taskgate", version, max_term_width = 100)]
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Connect to a server and print what it can do
     Probe(Probe),
+    /// Put taskgate in front of the servers in a host's configuration: shows the edit, writes it when asked
+    Import(Import),
     /// Check a configuration, or print what can be configured
     Config {
         #[command(subcommand)]
@@ -92,7 +96,7 @@ pub(crate) enum LogForm {
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// Keep everything in this process: when it ends, no server goes on (the only way today)
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "print_config")]
     pub(crate) foreground: bool,
     /// Forget all tasks at the end, instead of keeping them in the state folder
     #[arg(long, conflicts_with = "store")]
@@ -106,12 +110,40 @@ pub(crate) struct Run {
     /// Take limits and the treatment of tools from this configuration: its server of that name
     #[arg(long, short, value_name = "FILE", requires = "name")]
     pub(crate) config: Option<PathBuf>,
+    /// Start nothing: print the entry by which this host would run the command (--name names the entry)
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["foreground", "ephemeral", "store", "config"])]
+    pub(crate) print_config: Option<Host>,
     /// How log lines on stderr are written
     #[arg(long, value_name = "FORM", default_value = "human")]
     pub(crate) log: LogForm,
     /// The server's command and its arguments [with --config: may be left out]
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "config")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// A host's configuration [default: those of all known hosts, for this user and the current folder]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Only this host; with FILE: whose file it is
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<Host>,
+    /// Only this server; may be repeated
+    #[arg(long = "server", value_name = "NAME")]
+    pub(crate) servers: Vec<String>,
+    /// Write the edit, and keep a backup beside the file
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Take taskgate out of the entries again
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) undo: bool,
+    /// Only list the files and their servers
+    #[arg(long, conflicts_with_all = ["write", "undo"])]
+    pub(crate) list: bool,
+    /// Print what was found and done as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

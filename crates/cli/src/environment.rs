@@ -49,6 +49,25 @@ impl Environment {
         self.filled("HOME").map(PathBuf::from)
     }
 
+    /// Where programs keep this user's configurations: `$XDG_CONFIG_HOME`, or `~/.config`.
+    pub(crate) fn config_home(&self) -> Option<PathBuf> {
+        let given = self.filled("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        given.or_else(|| self.home().map(|home| home.join(".config")))
+    }
+
+    /// Where goose keeps everything, if it was told to.
+    pub(crate) fn goose_root(&self) -> Option<PathBuf> {
+        self.filled("GOOSE_PATH_ROOT").map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// The file that a shell would start by this name.
+    pub(crate) fn find_program(&self, name: &str) -> Option<PathBuf> {
+        let folders = std::env::split_paths(self.filled("PATH")?).filter(|folder| folder.is_absolute());
+        folders
+            .map(|folder| folder.join(name))
+            .find(|file| nix::unistd::access(file, nix::unistd::AccessFlags::X_OK).is_ok() && file.is_file())
+    }
+
     /// Where this user's state is kept: `$XDG_STATE_HOME/taskgate`, or `~/.local/state/taskgate`.
     pub(crate) fn state_dir(&self) -> Option<PathBuf> {
         // The base directory specification has relative paths ignored.

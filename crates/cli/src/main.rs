@@ -5,6 +5,7 @@
 //! - `config`: files, as written and as understood
 //! - `environment`, `ui`: the two things that a process shares with its surroundings
 //! - `commands`: what each command does
+//! - `hosts`: MCP hosts and the files in which they keep their servers
 //! - `demo`: the demo server and the play
 //! - `exit`, `failure`: how a command ends
 
@@ -15,6 +16,7 @@ mod demo;
 mod environment;
 mod exit;
 mod failure;
+mod hosts;
 mod ui;
 
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ fn run(command: Command, environment: &Environment, ui: Ui) -> Result<(), Failur
         Command::Run(args) => commands::run::main(&args, environment, ui),
         Command::Demo(args) => demo::play::main(&args, ui),
         Command::Probe(args) => commands::probe::main(&args, environment, ui),
+        Command::Import(args) => commands::import::main(&args, environment, ui),
         Command::Config { command } => commands::config::main(command, environment, ui),
         Command::Completions { shell } => {
             let mut text = Vec::new();

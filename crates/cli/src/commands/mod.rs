@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod house;
+pub(crate) mod import;
 pub(crate) mod listen;
 pub(crate) mod logs;
 pub(crate) mod probe;

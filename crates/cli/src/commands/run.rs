@@ -28,6 +28,7 @@ use crate::config::load::{Source, load};
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::Failure;
+use crate::hosts;
 use crate::ui::Ui;
 
 /// How many processes may run the same command at once, each with a file of its own.
@@ -51,6 +52,9 @@ enum Keep {
 }
 
 pub(crate) fn main(args: &Run, environment: &Environment, ui: Ui) -> Result<(), Failure> {
+    if let Some(host) = args.print_config {
+        return hosts::print_config(host, args.name.as_deref(), &args.command, environment, ui);
+    }
     let intent = intent(args, environment)?;
     let keep = keep(args, environment, &intent.server)?;
     logs::begin(args.log, environment, ui)?;

@@ -4,6 +4,7 @@
 
 mod config;
 mod demo;
+mod import;
 mod pages;
 mod probe;
 mod run;
