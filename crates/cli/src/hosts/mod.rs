@@ -5,11 +5,12 @@
 //! - `tree`, `json`, `yaml`: a file as a tree that knows which bytes each part is
 //! - `shape`, `entry`: where in a file the servers stand, and how each is started
 //! - `edit`, `splice`: the edit, its undoing, and the proof that one is the other's opposite
-//! - `mask`, `diff`: what is shown of it, without secrets
+//! - `mask`, `blind`, `diff`: what is shown of it, without secrets
 //! - `keep`: writing, with a backup
 //! - `program`: what is put in front
 //! - `print`: the entry for a host, for `run --print-config`
 
+pub(crate) mod blind;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod entry;

@@ -122,7 +122,7 @@ fn what_is_shown_holds_no_secret() {
             // An edit must be as visible as it is.
             assert_eq!(shown.lines().count(), text.lines().count());
         }
-        assert!(!mask::without_values(&document.text, document.format).contains("s3cr3t"));
+        assert!(!super::blind::without_values(&document.text, document.format).contains("s3cr3t"));
     }
 }
 
@@ -337,7 +337,9 @@ proptest! {
         let document = document(Host::OpenCode, &text);
         // An empty or blank command is none that could be put behind anything.
         let is_local = entries(&document).iter().all(|entry| matches!(entry.kind, Kind::Local(_)));
-        prop_assume!(is_local);
+        if !is_local {
+            return Ok(());
+        }
         comes_back(&document);
     }
 
@@ -378,7 +380,7 @@ proptest! {
             let edited = wrap(&document);
             prop_assert_eq!(edited.changed.len(), 0);
             let _ = mask::masked(&text, document.format, document.shape);
-            prop_assert_eq!(mask::without_values(&text, document.format).len(), text.len());
+            prop_assert_eq!(super::blind::without_values(&text, document.format).len(), text.len());
         }
     }
 }
