@@ -2,7 +2,10 @@
 //!
 //! One guard process stands beside us. We hold the only writing end of the pipe that is its stdin, and tell it
 //! which process groups are ours. When we end, in whatever way (SIGKILL included), the pipe closes and the guard
-//! kills what is still listed: grandchildren of `npx` too, since they are in their parent's group (design 4).
+//! ends what is still listed: grandchildren of `npx` too, since they are in their parent's group (design 4).
+//!
+//! It asks first, by SIGTERM: the command line of a container passes that on to the container, which would outlive a
+//! killed command line.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,19 +13,51 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use std::thread;
+use std::time::Duration;
+
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
 
+/// How long a group has to end after SIGTERM: a container is stopped within that, and nobody waits for it.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often it is looked whether a group is gone.
+const STEP: Duration = Duration::from_millis(5);
+
 /// Runs the guard until our parent dies, then ends the process. The command line calls it for the hidden argument
 /// that [`crate::Options::guard`] ends with, before it starts anything else.
 pub fn main() -> ! {
-    let groups = watch(io::stdin().lock());
+    end(watch(io::stdin().lock()));
+    std::process::exit(0);
+}
+
+/// Ends groups: by SIGTERM, and by SIGKILL those that are there after [`GRACE`].
+fn end(mut groups: BTreeSet<i32>) {
+    for group in &groups {
+        signal(*group, Signal::SIGTERM);
+    }
+    let mut left = GRACE;
+    loop {
+        // A number that has become free may soon be another's: what is gone is not signalled any more.
+        groups.retain(|group| is_there(*group));
+        if groups.is_empty() {
+            return;
+        }
+        if left.is_zero() {
+            break;
+        }
+        thread::sleep(STEP);
+        left = left.saturating_sub(STEP);
+    }
     for group in groups {
         kill(group);
     }
-    std::process::exit(0);
+}
+
+fn is_there(group: i32) -> bool {
+    killpg(Pid::from_raw(group), None) != Err(Errno::ESRCH)
 }
 
 /// Reads `+group` and `-group` lines until the end, and gives the groups that are left.
@@ -155,6 +190,53 @@ impl Drop for Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shell(script: &str) -> (Child, i32) {
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        // It says a word once its traps are set.
+        let mut said = String::new();
+        io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        let group = i32::try_from(child.id()).unwrap();
+        (child, group)
+    }
+
+    #[test]
+    fn design_4_a_group_is_asked_to_end_before_it_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = folder.path().join("asked");
+        // Like the command line of a container: it has something to do before it ends.
+        let polite = format!(
+            "trap 'echo yes > {}; exit 0' TERM; echo ready; while :; do sleep 0.01; done",
+            asked.display()
+        );
+        let (mut polite, one) = shell(&polite);
+        let (mut stubborn, other) = shell("trap '' TERM; echo ready; while :; do sleep 0.01; done");
+        // Reaped as they end, as init does with those that we leave.
+        let (polite, stubborn) =
+            (thread::spawn(move || polite.wait().unwrap()), thread::spawn(move || stubborn.wait().unwrap()));
+        end(BTreeSet::from([one, other]));
+        assert!(polite.join().unwrap().success());
+        assert_eq!(std::fs::read_to_string(asked).unwrap(), "yes\n");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&stubborn.join().unwrap()), Some(9));
+        assert!(!is_there(one));
+    }
+
+    #[test]
+    fn design_4_groups_that_end_when_asked_are_not_waited_for() {
+        let (mut child, group) = shell("echo ready; exec sleep 1000");
+        let reaped = thread::spawn(move || child.wait().unwrap());
+        let begun = tokio::time::Instant::now();
+        end(BTreeSet::from([group]));
+        assert!(begun.elapsed() < GRACE / 2, "{:?}", begun.elapsed());
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&reaped.join().unwrap()), Some(15));
+    }
 
     #[test]
     fn only_groups_that_were_not_taken_back_are_left() {

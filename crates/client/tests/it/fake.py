@@ -74,6 +74,17 @@ def call(message):
         sys.stderr.write("about to \x1b[31mdie\x1b[0m\n")
         sys.stderr.flush()
         os._exit(7)
+    elif name == "leak":
+        key = os.environ["API_KEY"]
+        sys.stderr.write("rejected: %s\n" % key)
+        sys.stderr.flush()
+        sys.stdout.write("using %s\n" % key)
+        sys.stdout.flush()
+        reply(id, text(key))
+    elif name == "leak-and-die":
+        sys.stderr.write("rejected: %s\n" % os.environ["API_KEY"])
+        sys.stderr.flush()
+        os._exit(7)
     elif name == "hang":
         pass
     elif name == "flood":
@@ -151,6 +162,8 @@ def serve(message):
                               "ttlMs": 0, "cacheScope": "private",
                               "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "fake", "version": "1"}}})
         fail(id, int(option("discover", "-32601")), "No such method")
+    elif method == "initialize" and "wrong-key" in BEHAVIOUR:
+        fail(id, -32000, "%s is not accepted: %s" % (os.environ["API_KEY"], "x" * 180 + os.environ["API_KEY"]))
     elif method == "initialize":
         if "modern" in BEHAVIOUR:
             return fail(id, -32022, "No handshake", {"supported": ["2026-07-28"]})

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test fails by panicking")]
 
 mod guard;
+mod heard;
 mod http;
+mod keeping;
 mod stdio;
 mod support;
 mod web;
