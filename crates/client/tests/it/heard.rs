@@ -103,7 +103,7 @@ async fn a_server_that_says_elsewhere_why_it_does_not_answer_is_quoted() {
     let mut config = legacy(python(&[]));
     let Transport::Stdio { command, args, .. } = &mut config.transport else { unreachable!() };
     *command = "sh".into();
-    *args = vec!["-c".into(), "echo Your name, please:; exec cat > /dev/null".into()];
+    *args = vec!["-c".into(), "echo Your name, please:; while read -r line; do :; done".into()];
     config.open_timeout = Duration::from_secs(1);
     let error = servers(config).session(&key("{}")).await.unwrap_err();
     assert!(
