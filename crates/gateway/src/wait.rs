@@ -72,7 +72,14 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
         match questions(checked, &record, &mut asked) {
             Asked::Wait => {}
             Asked::Told(reply) => return Ok(reply),
-            Asked::Nobody => return Ok(lasts(checked, &handle, start, asked)),
+            Asked::Nobody if checked.route != Route::Sync => {
+                return Ok(lasts(checked, &handle, start, asked));
+            }
+            // It gets no handle, so there is nothing to wait for.
+            Asked::Nobody => {
+                checked.cancel(&handle, CancelRule::Wish);
+                return Err(cannot_be_asked(&record));
+            }
         }
         let Some(until) = until else { return Ok(lasts(checked, &handle, start, asked)) };
         tokio::select! {
@@ -187,7 +194,7 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
     // A server that many share asks what only some of them can be asked.
     let can_ask = open.values().all(|question| offers.can_ask(question.kind));
     match (checked.via, checked.carry) {
-        _ if !can_ask && checked.route != Route::Sync => Asked::Nobody,
+        _ if !can_ask => Asked::Nobody,
         (Via::Modern(_), Carry::Extension) if !is_before_task(record, open.values()) => {
             Asked::Told(created(checked, record))
         }
@@ -199,7 +206,7 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
         (Via::Legacy(session), _) => {
             // G-004: asked on the call's own stream while it is waited for, or else when its handle is given.
             for (key, question) in open {
-                if asked.contains(key) || !session.negotiated.offers.can_ask(question.kind) {
+                if asked.contains(key) {
                     continue;
                 }
                 let to = AskedFor::Task { task: record.id.clone(), key: key.clone() };
@@ -213,6 +220,15 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
             Asked::Wait
         }
     }
+}
+
+fn cannot_be_asked(record: &Record) -> Failure {
+    let mut open = record.task.outstanding().into_iter().flat_map(|asked| asked.questions().values());
+    let kind = open.next().map_or("", |question| question.kind.method());
+    RpcError::internal(format!(
+        "The server asks by {kind}, which this client cannot be asked, so the call was asked to stop"
+    ))
+    .into()
 }
 
 /// Whether the server asks before it decides between a result and a task. Such rounds are finished on the original

@@ -80,7 +80,7 @@ async fn only_sessions_that_nobody_uses_are_retired() {
     drop(session);
     servers.retire(&fake).await;
     assert!(servers.running().is_empty());
-    assert_ne!(pid(&*servers.session(&key("{}")).await.unwrap()).await, first);
+    assert_ne!(pid(&servers.session(&key("{}")).await.unwrap()).await, first);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_restart_ends_what_is_under_way_and_the_next_use_begins_at_once() {
     timeout(Duration::from_secs(20), servers.restart(&fake)).await.unwrap();
     let lost = hanging.await.unwrap();
     assert!(matches!(lost, Answer::Lost(_)), "{lost:?}");
-    assert_ne!(pid(&*servers.session(&key("{}")).await.unwrap()).await, first);
+    assert_ne!(pid(&servers.session(&key("{}")).await.unwrap()).await, first);
 
     let mut failing = legacy(python(&["exit"]));
     failing.restart.first = Duration::from_secs(3600);
@@ -144,7 +144,7 @@ async fn design_5_one_session_for_all_may_be_offered_nothing() {
     config.sharing = Sharing::Nobody;
     let servers = servers(config);
     let session: Arc<Session> = servers.session(&of("a", ELICITS)).await.unwrap();
-    assert_eq!(pid(&session).await, pid(&*servers.session(&of("b", "{}")).await.unwrap()).await);
+    assert_eq!(pid(&session).await, pid(&servers.session(&of("b", "{}")).await.unwrap()).await);
     assert!(returned(session.call(tool("elicit", Asking::Held)).answer.await).contains("-32601"));
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use taskgate_core::gate::BackTasks;
+use taskgate_core::gate::{BackTasks, ToolMode};
 use taskgate_core::id::{Principal, ServerName, TaskId};
 use taskgate_core::time::Millis;
 use taskgate_store::record::Frame;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::rig::{Fake, Rig, config, modern_body, patient, redact, with_tasks};
 use super::schema::is_a;
-use crate::config::{GatewayConfig, Sees, ServerPolicy};
+use crate::config::{GatewayConfig, Sees, ServerPolicy, ToolPolicy};
 use crate::pipe::{Attached, Incoming, Outgoing};
 
 /// One client.
@@ -374,6 +374,21 @@ async fn what_a_shared_server_asks_of_a_client_that_cannot_be_asked_comes_with_i
     let mut asker = asker;
     asker.say(call(1, "ask", json!({})), frame(12)).await;
     assert_eq!(asker.hear().await.0["method"], "elicitation/create");
+}
+
+#[tokio::test]
+async fn a_call_that_gets_no_handle_fails_when_its_client_cannot_be_asked() {
+    let mut config = kept(patient());
+    let sync = ToolPolicy { mode: ToolMode::Sync, ..ToolPolicy::default() };
+    config.servers[0].tools.insert("ask".to_owned(), sync);
+    let rig = Rig::with(config).await;
+    let (mut host, _) = Client::open(&rig, json!({})).await;
+    let (said, _) = host.ask(call(1, "ask", json!({})), frame(2)).await;
+    assert_eq!(
+        said["error"]["message"],
+        "The server asks by elicitation/create, which this client cannot be asked, so the call was asked to stop"
+    );
+    rig.fake.has_stopped(1).await;
 }
 
 #[tokio::test]
