@@ -1,0 +1,27 @@
+//! The background process behind `taskgate run`, and the pipe that leads to it (design 4).
+//!
+//! A host that quits kills its stdio children, so work behind `run` lives in one *keeper* per user; `run` itself is a
+//! *pipe* to it. The keeper owns the user's store and all server processes; it is started on demand and ends by itself.
+//!
+//! Shared by both:
+//! - [`place`], [`lock`](mod@lock), [`start`], [`reach`]: where the keeper is, that there is one, how it is started and found
+//! - [`hello`], [`frame`], [`attachment`]: what they say to each other
+//! - [`peer`]: that both belong to one user
+//!
+//! The pipe: [`pipe`].
+//!
+//! The keeper:
+//! - [`key`]: what an agent can see, and which server process is its own
+
+#![cfg_attr(not(test), warn(clippy::expect_used))]
+
+pub mod attachment;
+pub mod frame;
+pub mod hello;
+pub mod key;
+pub mod lock;
+pub mod peer;
+pub mod pipe;
+pub mod place;
+pub mod reach;
+pub mod start;

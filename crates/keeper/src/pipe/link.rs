@@ -1,0 +1,126 @@
+//! The way to the keeper.
+//!
+//! Two threads write to it: the one that reads the host's messages, and one that sends what would make the reader of
+//! the keeper's messages wait (what is sent again, and confirmations). That reader never writes itself: while it waits
+//! for the keeper to read, it would read nothing, and both sides could wait for each other for ever.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::ledger::Numbered;
+use super::stdio::write_both;
+use crate::frame::{self, Kind};
+
+/// The connection that there is now, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    current: Mutex<Option<Current>>,
+    outbox: Mutex<Outbox>,
+    filled: Condvar,
+}
+
+#[derive(Debug)]
+struct Current {
+    stream: Arc<UnixStream>,
+    generation: u64,
+}
+
+/// What goes out before anything else does.
+#[derive(Debug, Default)]
+struct Outbox {
+    messages: VecDeque<Numbered>,
+    /// Everything up to this frame of the keeper's is with the host.
+    ack: Option<u64>,
+}
+
+impl Link {
+    /// Uses `stream` from now on, beginning with `first`.
+    pub(crate) fn install(&self, stream: Arc<UnixStream>, generation: u64, first: Vec<Numbered>) {
+        let mut current = self.current.lock();
+        let mut outbox = self.outbox.lock();
+        *outbox = Outbox { messages: first.into(), ack: None };
+        *current = Some(Current { stream, generation });
+        self.filled.notify_one();
+    }
+
+    /// Uses `stream` no more. Whoever writes to it is woken by an error.
+    pub(crate) fn cut(&self, stream: &UnixStream) {
+        // It may be closed already.
+        let _ = stream.shutdown(Shutdown::Both);
+        *self.current.lock() = None;
+    }
+
+    /// Sends a frame over the connection of that generation. One that is gone is noticed by its reader, and what waits
+    /// for an answer is sent again; so there is nothing to tell here.
+    pub(crate) fn send(&self, generation: u64, kind: Kind, numbered: &Numbered) {
+        let current = self.current.lock();
+        let Some(current) = current.as_ref().filter(|current| current.generation == generation) else { return };
+        let sent = self.flush(current).and_then(|()| write(&current.stream, kind, numbered));
+        if sent.is_err() {
+            let _ = current.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Confirms that everything up to the keeper's frame `sequence` is with the host.
+    pub(crate) fn ack(&self, sequence: u64) {
+        self.outbox.lock().ack = Some(sequence);
+        self.filled.notify_one();
+    }
+
+    /// Sends what was put into the outbox, for ever.
+    pub(crate) fn keep_sending(&self) {
+        loop {
+            {
+                let mut outbox = self.outbox.lock();
+                while outbox.is_empty() {
+                    self.filled.wait(&mut outbox);
+                }
+            }
+            let current = self.current.lock();
+            match current.as_ref() {
+                Some(current) => {
+                    if self.flush(current).is_err() {
+                        let _ = current.stream.shutdown(Shutdown::Both);
+                    }
+                }
+                None => *self.outbox.lock() = Outbox::default(),
+            }
+        }
+    }
+
+    fn flush(&self, current: &Current) -> io::Result<()> {
+        loop {
+            let (message, ack) = {
+                let mut outbox = self.outbox.lock();
+                match outbox.messages.pop_front() {
+                    Some(message) => (Some(message), None),
+                    None => (None, outbox.ack.take()),
+                }
+            };
+            match (message, ack) {
+                (Some(message), _) => write(&current.stream, Kind::Message, &message)?,
+                (None, Some(sequence)) => {
+                    write(&current.stream, Kind::Ack, &Numbered { sequence, message: bytes::Bytes::new() })?;
+                }
+                (None, None) => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Outbox {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.ack.is_none()
+    }
+}
+
+/// Writes one frame.
+pub(crate) fn write(mut stream: &UnixStream, kind: Kind, numbered: &Numbered) -> io::Result<()> {
+    let header = frame::header(kind, numbered.sequence, numbered.message.len())?;
+    write_both(&mut stream, &header, &numbered.message)
+}
