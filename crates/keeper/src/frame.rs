@@ -133,8 +133,7 @@ impl From<Broken> for io::Error {
 /// # Errors
 /// [`Broken::TooLong`] for a payload that no header can announce.
 pub fn header(kind: Kind, sequence: u64, length: usize) -> Result<[u8; HEADER], Broken> {
-    let announced =
-        u32::try_from(length).map_err(|_| Broken::TooLong { length, max: u32::MAX as usize })?;
+    let announced = u32::try_from(length).map_err(|_| Broken::TooLong { length, max: u32::MAX as usize })?;
     let mut header = [0; HEADER];
     let mut rest = &mut header[..];
     rest.put_u32_le(announced);
@@ -219,8 +218,11 @@ mod tests {
     fn frames() -> impl Strategy<Value = Vec<Frame>> {
         let kind = (1_u8..=10).prop_map(|byte| Kind::read(byte).unwrap());
         let payload = prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
-        let frame = (kind, any::<u64>(), payload)
-            .prop_map(|(kind, sequence, payload)| Frame { kind, sequence, payload });
+        let frame = (kind, any::<u64>(), payload).prop_map(|(kind, sequence, payload)| Frame {
+            kind,
+            sequence,
+            payload,
+        });
         prop::collection::vec(frame, 0..12)
     }
 

@@ -149,14 +149,8 @@ mod tests {
             ask(Kind::Attach, "0.1.0"),
             b"{\"taskgate\":{\"protocol\":1,\"version\":\"0.1.0\",\"kind\":\"attach\"}}\n"
         );
-        let host = Host {
-            protocol: 1,
-            oldest: 1,
-            version: "0.1.0".into(),
-            pid: 7,
-            state: State::Ready,
-            calls: 0,
-        };
+        let host =
+            Host { protocol: 1, oldest: 1, version: "0.1.0".into(), pid: 7, state: State::Ready, calls: 0 };
         assert_eq!(
             String::from_utf8(answer(&host)).unwrap(),
             "{\"taskgate\":{\"protocol\":1,\"oldest\":1,\"version\":\"0.1.0\",\"pid\":7,\"state\":\"ready\",\"calls\":0}}\n"

@@ -13,28 +13,82 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use taskgate_core::id::{Principal, ServerName};
 
-use crate::attachment::{AttachmentId, Attachment, Reach, Text};
+use crate::attachment::{Attachment, AttachmentId, Reach, Text};
 
 /// Variables that say in which window, terminal or session a host was started, and nothing that a server works with.
 /// They do not count for the process key; the process gets those of the host that started it. A name that ends in `*`
 /// stands for all that begin so. `docs/commands.md` has this list.
 pub const WINDOW_VARIABLES: &[&str] = &[
     // The shell's own.
-    "_", "SHLVL", "PWD", "OLDPWD", "COLUMNS", "LINES", "HISTFILE", "PS1",
+    "_",
+    "SHLVL",
+    "PWD",
+    "OLDPWD",
+    "COLUMNS",
+    "LINES",
+    "HISTFILE",
+    "PS1",
     // The terminal and its window.
-    "TERM", "TERM_PROGRAM*", "TERM_SESSION_ID", "TERMINAL_EMULATOR", "COLORTERM", "COLORFGBG", "WINDOWID", "VTE_VERSION",
-    "ALACRITTY_*", "GHOSTTY_*", "GNOME_TERMINAL_*", "ITERM_*", "KITTY_*", "KONSOLE_*", "LC_TERMINAL*", "WEZTERM_*",
-    "WT_*", "WARP_*", "ZELLIJ*", "TMUX*", "STY",
+    "TERM",
+    "TERM_PROGRAM*",
+    "TERM_SESSION_ID",
+    "TERMINAL_EMULATOR",
+    "COLORTERM",
+    "COLORFGBG",
+    "WINDOWID",
+    "VTE_VERSION",
+    "ALACRITTY_*",
+    "GHOSTTY_*",
+    "GNOME_TERMINAL_*",
+    "ITERM_*",
+    "KITTY_*",
+    "KONSOLE_*",
+    "LC_TERMINAL*",
+    "WEZTERM_*",
+    "WT_*",
+    "WARP_*",
+    "ZELLIJ*",
+    "TMUX*",
+    "STY",
     // The desktop's session.
-    "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_STARTUP_ID", "DESKTOP_SESSION",
-    "GDMSESSION", "GIO_LAUNCHED_DESKTOP_FILE*", "SESSION_MANAGER", "XDG_SESSION_*", "XDG_ACTIVATION_TOKEN",
-    "XDG_RUNTIME_DIR", "XDG_SEAT*", "XDG_VTNR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DESKTOP_STARTUP_ID",
+    "DESKTOP_SESSION",
+    "GDMSESSION",
+    "GIO_LAUNCHED_DESKTOP_FILE*",
+    "SESSION_MANAGER",
+    "XDG_SESSION_*",
+    "XDG_ACTIVATION_TOKEN",
+    "XDG_RUNTIME_DIR",
+    "XDG_SEAT*",
+    "XDG_VTNR",
     // The log-in and its service manager.
-    "SSH_*", "INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "SYSTEMD_EXEC_PID", "XPC_*", "__CFBundleIdentifier",
+    "SSH_*",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MANAGERPID",
+    "SYSTEMD_EXEC_PID",
+    "XPC_*",
+    "__CFBundleIdentifier",
     // The host itself, and what started us.
-    "VSCODE_*", "CURSOR_TRACE_ID", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT",
-    "ELECTRON_NO_ATTACH_CONSOLE", "CHROME_DESKTOP", "INIT_CWD", "npm_command", "npm_execpath", "npm_node_execpath",
-    "npm_lifecycle_*", "npm_package_*", "npm_config_user_agent", "npm_config_local_prefix",
+    "VSCODE_*",
+    "CURSOR_TRACE_ID",
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SSE_PORT",
+    "ELECTRON_NO_ATTACH_CONSOLE",
+    "CHROME_DESKTOP",
+    "INIT_CWD",
+    "npm_command",
+    "npm_execpath",
+    "npm_node_execpath",
+    "npm_lifecycle_*",
+    "npm_package_*",
+    "npm_config_user_agent",
+    "npm_config_local_prefix",
 ];
 
 /// Whether a variable counts for the process key.
@@ -170,19 +224,19 @@ fn part(hash: &mut Sha256, bytes: &[u8]) {
 /// The program's name, or of a runner the name of what it runs: `npx -y @scope/server-files /home` is `server-files`.
 fn program(command: &[Text]) -> String {
     let name = |text: &OsStr| {
-        Path::new(text).file_stem().map_or_else(|| "server".to_owned(), |name| name.to_string_lossy().into_owned())
+        Path::new(text)
+            .file_stem()
+            .map_or_else(|| "server".to_owned(), |name| name.to_string_lossy().into_owned())
     };
     let Some((program, arguments)) = command.split_first() else { return "server".to_owned() };
     let own = name(&program.0);
     let is_runner =
         matches!(own.as_str(), "npx" | "bunx" | "pnpx" | "uvx" | "pipx" | "node" | "bun" | "deno" | "uv")
             || own.starts_with("python");
-    let is_word = |text: &str| !text.starts_with('-') && !matches!(text, "run" | "exec" | "dlx" | "tool" | "x");
-    let run = arguments
-        .iter()
-        .filter_map(|text| text.0.to_str())
-        .find(|text| is_word(text))
-        .filter(|_| is_runner);
+    let is_word =
+        |text: &str| !text.starts_with('-') && !matches!(text, "run" | "exec" | "dlx" | "tool" | "x");
+    let run =
+        arguments.iter().filter_map(|text| text.0.to_str()).find(|text| is_word(text)).filter(|_| is_runner);
     match run {
         // A version after `@` is not part of the name.
         Some(run) => {
@@ -249,8 +303,10 @@ mod tests {
 
     #[test]
     fn windows_and_order_of_the_environment_do_not_count() {
-        let one = attachment(&["x"], &[("A", "1"), ("B", "2"), ("TERM_PROGRAM_VERSION", "3"), ("SHLVL", "1")]);
-        let other = attachment(&["x"], &[("B", "2"), ("WINDOWID", "9"), ("A", "1"), ("npm_lifecycle_event", "x")]);
+        let one =
+            attachment(&["x"], &[("A", "1"), ("B", "2"), ("TERM_PROGRAM_VERSION", "3"), ("SHLVL", "1")]);
+        let other =
+            attachment(&["x"], &[("B", "2"), ("WINDOWID", "9"), ("A", "1"), ("npm_lifecycle_event", "x")]);
         assert_eq!(Key::of(&one, &SECRET), Key::of(&other, &SECRET));
     }
 
@@ -277,7 +333,8 @@ mod tests {
 
     #[test]
     fn names_that_look_alike_stay_apart() {
-        let named = |name: &str| Key::of(&Attachment { name: Some(name.into()), ..attachment(&["x"], &[]) }, &SECRET);
+        let named =
+            |name: &str| Key::of(&Attachment { name: Some(name.into()), ..attachment(&["x"], &[]) }, &SECRET);
         assert_ne!(named("a b").server, named("ab").server);
         assert_ne!(named("../x").server, named("x").server);
         assert!(!named("../x").server.0.contains('/'));
@@ -300,11 +357,13 @@ mod tests {
 
     #[test]
     fn a_server_is_named_by_what_is_run() {
-        let name = |command: &[&str]| {
-            program(&command.iter().map(|word| Text(word.into())).collect::<Vec<_>>())
-        };
+        let name =
+            |command: &[&str]| program(&command.iter().map(|word| Text(word.into())).collect::<Vec<_>>());
         assert_eq!(name(&["/usr/bin/files.py"]), "files");
-        assert_eq!(name(&["npx", "-y", "@modelcontextprotocol/server-filesystem@1.2.3", "/home"]), "server-filesystem");
+        assert_eq!(
+            name(&["npx", "-y", "@modelcontextprotocol/server-filesystem@1.2.3", "/home"]),
+            "server-filesystem"
+        );
         assert_eq!(name(&["npx", "@scope/thing"]), "thing");
         assert_eq!(name(&["uvx", "mcp-server-git"]), "mcp-server-git");
         assert_eq!(name(&["python3", "server.py"]), "server");

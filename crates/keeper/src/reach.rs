@@ -111,7 +111,10 @@ impl Surroundings {
                     let words = format!(
                         "no keeper was ready within {} s, though one was started; its log may say why: {}",
                         PATIENCE.as_secs(),
-                        self.places.first().map(|place| place.log().display().to_string()).unwrap_or_default()
+                        self.places
+                            .first()
+                            .map(|place| place.log().display().to_string())
+                            .unwrap_or_default()
                     );
                     return Err(Unreached::NotStarted(words));
                 }

@@ -32,9 +32,20 @@ pub const FALLBACK: &str = "--fallback";
 /// not stand in the keeper's environment for its whole life, nor reach other hosts' servers. Names beginning with
 /// `TASKGATE_` are kept too.
 const KEPT: [&str; 13] = [
-    "HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
+    "HOME",
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
     // Where backtraces go when a developer of ours looks for one.
-    "RUST_BACKTRACE", "RUST_LIB_BACKTRACE",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
 ];
 
 /// How long a keeper has to be ready: a large database is checked and recovered in this time.

@@ -60,7 +60,14 @@ enum Next {
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, parts: Parts) -> Driver {
         let Parts { attachment, surroundings } = parts;
-        Driver { shared, attachment, surroundings, generation: 0, was_told_of_fallback: false, piece: vec![0; 64 << 10] }
+        Driver {
+            shared,
+            attachment,
+            surroundings,
+            generation: 0,
+            was_told_of_fallback: false,
+            piece: vec![0; 64 << 10],
+        }
     }
 
     pub(super) fn run(mut self) -> Ended {
@@ -151,7 +158,9 @@ impl Driver {
         self.shared.state.lock().live = None;
         self.shared.link.cut(&stream);
         let void = self.shared.state.lock().ledger.void_questions();
-        if !matches!(after, After::HostGone) && void.iter().any(|message| self.shared.out.lock().message(message).is_err()) {
+        if !matches!(after, After::HostGone)
+            && void.iter().any(|message| self.shared.out.lock().message(message).is_err())
+        {
             return After::HostGone;
         }
         after

@@ -253,7 +253,8 @@ impl Ledger {
         asked
             .iter()
             .map(|id| {
-                let params = cancelled_params(id, "the question is void: taskgate's keeper ended; it is asked anew");
+                let params =
+                    cancelled_params(id, "the question is void: taskgate's keeper ended; it is asked anew");
                 message::notification("notifications/cancelled", Some(&params))
             })
             .collect()
@@ -313,7 +314,8 @@ impl Ledger {
                     (false, Some(only)) => only,
                     (_, last) => {
                         errors.extend(last);
-                        let texts: Vec<_> = errors.iter().map(|error| String::from_utf8_lossy(error)).collect();
+                        let texts: Vec<_> =
+                            errors.iter().map(|error| String::from_utf8_lossy(error)).collect();
                         Bytes::from(format!("[{}]", texts.join(",")))
                     }
                 }
@@ -355,7 +357,11 @@ impl Opening {
         match (request.method(), uri) {
             // D-011: a second one begins anew.
             ("initialize", _) => {
-                *self = Opening { initialize: Some(request), wanted: std::mem::take(&mut self.wanted), ..Opening::default() };
+                *self = Opening {
+                    initialize: Some(request),
+                    wanted: std::mem::take(&mut self.wanted),
+                    ..Opening::default()
+                };
             }
             ("logging/setLevel", _) => self.level = Some(request),
             ("resources/subscribe", Some(uri)) => {
@@ -477,8 +483,7 @@ mod tests {
         request(&mut ledger, 0, "initialize", "{}");
         answer(&mut ledger, 0);
         ledger.reopen().unwrap();
-        let failed =
-            r#"{"jsonrpc":"2.0","id":"taskgate-abcd-1","error":{"code":-32603,"message":"x does not start"}}"#;
+        let failed = r#"{"jsonrpc":"2.0","id":"taskgate-abcd-1","error":{"code":-32603,"message":"x does not start"}}"#;
         match ledger.keeper(&bytes(failed)) {
             Heard::NotReopened(words) => assert!(words.contains("does not start"), "{words}"),
             heard @ (Heard::Pass(_) | Heard::Swallow | Heard::Reopened) => panic!("{heard:?}"),
@@ -488,7 +493,8 @@ mod tests {
     #[test]
     fn g_011_questions_of_a_dead_keeper_are_void() {
         let mut ledger = ledger();
-        let ask = |id: &str| bytes(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"elicitation/create"}}"#));
+        let ask =
+            |id: &str| bytes(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"elicitation/create"}}"#));
         ledger.keeper(&ask("tg-1"));
         ledger.keeper(&ask("tg-2"));
         ledger.host(bytes(r#"{"jsonrpc":"2.0","id":"tg-1","result":{"action":"accept"}}"#));
@@ -517,8 +523,11 @@ mod tests {
         let mut ledger = ledger();
         request(&mut ledger, 1, "ping", "{}");
         ledger.host(bytes(r#"[{"jsonrpc":"2.0","id":2,"method":"ping"}]"#));
-        let errors: Vec<String> =
-            ledger.give_up("no keeper").iter().map(|text| String::from_utf8(text.to_vec()).unwrap()).collect();
+        let errors: Vec<String> = ledger
+            .give_up("no keeper")
+            .iter()
+            .map(|text| String::from_utf8(text.to_vec()).unwrap())
+            .collect();
         assert_eq!(errors.len(), 2);
         assert!(errors[0].starts_with('{') && errors[0].contains("no keeper"), "{errors:?}");
         assert!(errors[1].starts_with('['), "{errors:?}");

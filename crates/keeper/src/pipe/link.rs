@@ -59,7 +59,9 @@ impl Link {
     /// for an answer is sent again; so there is nothing to tell here.
     pub(crate) fn send(&self, generation: u64, kind: Kind, numbered: &Numbered) {
         let current = self.current.lock();
-        let Some(current) = current.as_ref().filter(|current| current.generation == generation) else { return };
+        let Some(current) = current.as_ref().filter(|current| current.generation == generation) else {
+            return;
+        };
         let sent = self.flush(current).and_then(|()| write(&current.stream, kind, numbered));
         if sent.is_err() {
             let _ = current.stream.shutdown(Shutdown::Both);
