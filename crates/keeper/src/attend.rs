@@ -1,0 +1,334 @@
+//! One pipe, at the keeper's side.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::Mutex;
+use taskgate_core::id::{Principal, TaskId};
+use taskgate_gateway::pipe;
+use taskgate_gateway::{Incoming, Outgoing};
+use taskgate_store::record::Frame as Stamp;
+use taskgate_wire::json;
+use taskgate_wire::message::{self, Message};
+use taskgate_wire::text::SafeText;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::attachment::{self, Attachment};
+use crate::frame::{self, Decoder, End, Frame, Kind};
+use crate::keeper::{Attached, Keeper, Line};
+use crate::servers::NotServed;
+
+/// How long a pipe may take to say what it wants.
+const ATTACH: Duration = Duration::from_secs(5);
+
+/// Messages that wait in either direction; then whoever makes more of them waits too.
+const WAITING_MAX: usize = 256;
+
+/// Lines for stderr that wait for a pipe; the next ones are dropped.
+const LINES_MAX: usize = 256;
+
+/// Messages in which a host's name is looked for.
+const LOOK_FOR_NAME: u32 = 3;
+
+/// Results that are with the pipe and not yet with its host.
+type Delivering = Arc<Mutex<VecDeque<(u64, TaskId)>>>;
+
+/// Serves an attachment from its first frame to its end.
+pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesMut) -> io::Result<()> {
+    let (read, write) = stream.into_split();
+    let mut reader = Reader { read, decoder: Decoder::new(attachment::BYTES_MAX) };
+    reader.decoder.extend(&rest);
+    let mut writer = Writer { write, sequence: 0 };
+    let first = timeout(ATTACH, reader.next()).await.map_err(|_| ErrorKind::TimedOut)??;
+    let attachment: Attachment = match first {
+        Some(Frame { kind: Kind::Attach, payload, .. }) => {
+            serde_json::from_slice(&payload).map_err(|_| ErrorKind::InvalidData)?
+        }
+        Some(_) | None => return Err(ErrorKind::InvalidData.into()),
+    };
+    let key = match keeper.admit(&attachment).await {
+        Ok(key) => key,
+        Err(NotServed::Leaving) => return Ok(()),
+        Err(not_served @ NotServed::NameTaken { .. }) => {
+            tracing::warn!(%not_served, "a host was not served");
+            return writer.frame(Kind::Refused, not_served.to_string().as_bytes()).await;
+        }
+    };
+    let (lines, lines_out) = mpsc::channel(LINES_MAX);
+    let number = keeper.enter(Attached {
+        id: attachment.id,
+        key: key.clone(),
+        host_pid: attachment.host_pid,
+        since: keeper.parts.engine.clock().now(),
+        client: None,
+        lines,
+    });
+    let _gone = Gone { keeper: keeper.clone(), number };
+    tracing::info!(server = %key.server, attachment = attachment.id.short(), host = attachment.host_pid, "a host has come");
+    writer.frame(Kind::Ready, &[]).await?;
+    let attached = pipe::Attached { server: key.server.clone(), principal: key.scope.principal() };
+    let session = Session {
+        keeper: keeper.clone(),
+        number,
+        stamp: attachment.id.0,
+        principal: attached.principal.clone(),
+        delivering: Delivering::default(),
+    };
+    drop(attachment);
+    session.run(attached, reader, writer, lines_out).await
+}
+
+/// Takes the pipe off the list, however its service ends.
+struct Gone {
+    keeper: Arc<Keeper>,
+    number: u64,
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.keeper.leave_one(self.number);
+    }
+}
+
+struct Session {
+    keeper: Arc<Keeper>,
+    number: u64,
+    stamp: [u8; 16],
+    principal: Principal,
+    delivering: Delivering,
+}
+
+/// Why nothing more comes from a pipe.
+enum Quiet {
+    /// The host closed its end; answers may still be delivered.
+    Closed,
+    /// The pipe is gone.
+    Gone,
+    /// We are leaving.
+    Leaving,
+}
+
+impl Session {
+    async fn run(
+        self,
+        attached: pipe::Attached,
+        reader: Reader,
+        mut writer: Writer,
+        mut lines: mpsc::Receiver<Line>,
+    ) -> io::Result<()> {
+        let (incoming, messages) = mpsc::channel(WAITING_MAX);
+        let (answers, mut outgoing) = mpsc::channel(WAITING_MAX);
+        // The gateway is never told to shut down: what a client holds open would then be answered, and the host would
+        // hear of it. Without a client it just ends, and the pipe asks the next keeper.
+        let never = CancellationToken::new();
+        let gateway = self.keeper.parts.gateway.clone();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { gateway.serve_pipe(attached, messages, answers, never).await });
+        let token = self.keeper.delivering.token();
+        let (leaving, hurry) = (self.keeper.leaving.clone(), self.keeper.hurry.clone());
+        let delivering = self.delivering.clone();
+        let mut reading = JoinSet::new();
+        reading.spawn(self.read(reader, incoming, leaving));
+        let mut quiet = None;
+        loop {
+            tokio::select! {
+                biased;
+                answer = outgoing.recv() => match answer {
+                    Some(answer) => writer.answer(answer, &delivering).await?,
+                    // The gateway is done with this client.
+                    None => break,
+                },
+                Some(ended) = reading.join_next(), if quiet.is_none() => {
+                    let (why, session) = ended.map_err(io::Error::other)?;
+                    if matches!(why, Quiet::Gone) {
+                        // Nobody is there to be answered.
+                        return Ok(());
+                    }
+                    quiet = Some((why, session));
+                }
+                Some(line) = lines.recv() => writer.line(line).await?,
+                () = hurry.cancelled() => break,
+            }
+        }
+        drop(token);
+        let Some((why, session)) = quiet else { return session_over(&mut writer).await };
+        match why {
+            Quiet::Closed | Quiet::Gone => writer.frame(Kind::End, End::Done.word().as_bytes()).await,
+            Quiet::Leaving => {
+                session.keeper.farewell.cancelled().await;
+                let reason = session.keeper.state.lock().stop.map_or(End::GaveWay, crate::keeper::Reason::end);
+                writer.frame(Kind::End, reason.word().as_bytes()).await
+            }
+        }
+    }
+
+    /// Takes what comes from the pipe until nothing more does.
+    async fn read(
+        self,
+        mut reader: Reader,
+        incoming: mpsc::Sender<Incoming>,
+        leaving: CancellationToken,
+    ) -> (Quiet, Session) {
+        let mut look = LOOK_FOR_NAME;
+        let mut fetching = JoinSet::new();
+        let mut last = 0;
+        loop {
+            let frame = tokio::select! {
+                frame = reader.next() => frame,
+                () = leaving.cancelled() => return (Quiet::Leaving, self),
+            };
+            let Frame { kind, sequence, payload } = match frame {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return (Quiet::Gone, self),
+                Err(error) => {
+                    tracing::warn!(%error, "a pipe sent what is no frame");
+                    return (Quiet::Gone, self);
+                }
+            };
+            match kind {
+                Kind::Message => {
+                    if look > 0 {
+                        look = if self.find_name(&payload) { 0 } else { look - 1 };
+                    }
+                    // A call that follows a result is a new one: the store must know first that the result was fetched.
+                    while fetching.join_next().await.is_some() {}
+                    // A pipe numbers upwards; it never sends one message twice over one connection.
+                    debug_assert!(sequence != last, "a frame came twice");
+                    last = sequence;
+                    let frame = Some(Stamp { attachment: self.stamp, sequence });
+                    if incoming.send(Incoming { message: payload, frame }).await.is_err() {
+                        return (Quiet::Closed, self);
+                    }
+                }
+                Kind::Ack => {
+                    for task in self.delivered(sequence) {
+                        let (gateway, principal) = (self.keeper.parts.gateway.clone(), self.principal.clone());
+                        fetching.spawn(async move { gateway.fetched(&principal, &task).await });
+                    }
+                }
+                Kind::Close => {
+                    drop(incoming);
+                    // What is still delivered may still be confirmed.
+                    return (self.confirm_last(reader).await, self);
+                }
+                // What only a keeper says.
+                Kind::Attach
+                | Kind::Result
+                | Kind::Ready
+                | Kind::Stderr
+                | Kind::Notice
+                | Kind::Refused
+                | Kind::End => {}
+            }
+        }
+    }
+
+    async fn confirm_last(&self, reader: Reader) -> Quiet {
+        let (keeper, principal, delivering) =
+            (self.keeper.clone(), self.principal.clone(), self.delivering.clone());
+        // Beside the answers that go out: the caller waits for those.
+        keeper.clone().connections.spawn(async move {
+            let mut reader = reader;
+            while let Ok(Some(frame)) = reader.next().await {
+                if frame.kind == Kind::Ack {
+                    for task in take_delivered(&delivering, frame.sequence) {
+                        keeper.parts.gateway.fetched(&principal, &task).await;
+                    }
+                }
+            }
+        });
+        Quiet::Closed
+    }
+
+    fn delivered(&self, sequence: u64) -> Vec<TaskId> {
+        take_delivered(&self.delivering, sequence)
+    }
+
+    /// What the host calls itself stands in its `initialize`, or in the metadata of every modern request.
+    fn find_name(&self, text: &Bytes) -> bool {
+        let Ok(Message::Request(request)) = message::parse(text.clone()) else { return false };
+        let info = request.param("clientInfo").or_else(|| {
+            json::at(request.param("_meta")?, &["io.modelcontextprotocol/clientInfo"])
+        });
+        let name = info.and_then(|info| json::at(info, &["name"])).and_then(json::string);
+        match name {
+            Some(name) => {
+                self.keeper.name_client(self.number, SafeText::new(&name, 60).as_str().to_owned());
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn take_delivered(delivering: &Delivering, sequence: u64) -> Vec<TaskId> {
+    let mut delivering = delivering.lock();
+    let count = delivering.iter().take_while(|(number, _)| *number <= sequence).count();
+    delivering.drain(..count).map(|(_, task)| task).collect()
+}
+
+/// The gateway ended by itself, which it does only when its server is gone from the list.
+async fn session_over(writer: &mut Writer) -> io::Result<()> {
+    writer.frame(Kind::End, End::GaveWay.word().as_bytes()).await
+}
+
+struct Reader {
+    read: OwnedReadHalf,
+    decoder: Decoder,
+}
+
+impl Reader {
+    /// The next frame; `None` at the end. It may be dropped while it waits: nothing is lost.
+    async fn next(&mut self) -> io::Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = self.decoder.next()? {
+                return Ok(Some(frame));
+            }
+            if self.read.read_buf(self.decoder.space()).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+struct Writer {
+    write: OwnedWriteHalf,
+    sequence: u64,
+}
+
+impl Writer {
+    /// Writes a frame, in one call where the system takes it.
+    async fn frame(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+        self.sequence += 1;
+        let header = frame::header(kind, self.sequence, payload.len())?;
+        self.write.write_all_buf(&mut (&header[..]).chain(payload)).await
+    }
+
+    async fn answer(&mut self, answer: Outgoing, delivering: &Delivering) -> io::Result<()> {
+        let Outgoing { message, delivers } = answer;
+        match delivers {
+            Some(task) => {
+                // Before it leaves: the confirmation may be here before this task runs again.
+                delivering.lock().push_back((self.sequence + 1, task));
+                self.frame(Kind::Result, &message).await
+            }
+            None => self.frame(Kind::Message, &message).await,
+        }
+    }
+
+    async fn line(&mut self, line: Line) -> io::Result<()> {
+        match line {
+            Line::Server(text) => self.frame(Kind::Stderr, text.as_bytes()).await,
+            Line::Notice(text) => self.frame(Kind::Notice, text.as_bytes()).await,
+        }
+    }
+}
