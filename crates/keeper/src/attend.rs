@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attachment::{self, Attachment};
 use crate::frame::{self, Decoder, End, Frame, Kind};
-use crate::keeper::{Attached, Keeper, Line};
-use crate::servers::NotServed;
+use crate::keeper::{Keeper, Line};
+use crate::servers::{Admitted, NotServed};
 
 /// How long a pipe may take to say what it wants.
 const ATTACH: Duration = Duration::from_secs(5);
@@ -35,6 +35,9 @@ const WAITING_MAX: usize = 256;
 
 /// Lines for stderr that wait for a pipe; the next ones are dropped.
 const LINES_MAX: usize = 256;
+
+/// How long the store may take to note that a result was fetched, before what follows is taken all the same.
+const FETCHED: Duration = Duration::from_secs(2);
 
 /// Messages in which a host's name is looked for.
 const LOOK_FOR_NAME: u32 = 3;
@@ -55,24 +58,15 @@ pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesM
         }
         Some(_) | None => return Err(ErrorKind::InvalidData.into()),
     };
-    let key = match keeper.admit(&attachment).await {
-        Ok(key) => key,
+    let (lines, lines_out) = mpsc::channel(LINES_MAX);
+    let Admitted { key, number, presence } = match keeper.admit(&attachment, lines).await {
+        Ok(admitted) => admitted,
         Err(NotServed::Leaving) => return Ok(()),
         Err(not_served @ NotServed::NameTaken { .. }) => {
             tracing::warn!(%not_served, "a host was not served");
             return writer.frame(Kind::Refused, not_served.to_string().as_bytes()).await;
         }
     };
-    let (lines, lines_out) = mpsc::channel(LINES_MAX);
-    let number = keeper.enter(Attached {
-        id: attachment.id,
-        key: key.clone(),
-        host_pid: attachment.host_pid,
-        since: keeper.parts.engine.clock().now(),
-        client: None,
-        lines,
-    });
-    let _gone = Gone { keeper: keeper.clone(), number };
     tracing::info!(server = %key.server, attachment = attachment.id.short(), host = attachment.host_pid, "a host has come");
     writer.frame(Kind::Ready, &[]).await?;
     let attached = pipe::Attached { server: key.server.clone(), principal: key.scope.principal() };
@@ -83,20 +77,11 @@ pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesM
         principal: attached.principal.clone(),
         delivering: Delivering::default(),
     };
+    // It holds the host's environment, which nobody needs any more.
     drop(attachment);
-    session.run(attached, reader, writer, lines_out).await
-}
-
-/// Takes the pipe off the list, however its service ends.
-struct Gone {
-    keeper: Arc<Keeper>,
-    number: u64,
-}
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        self.keeper.leave_one(self.number);
-    }
+    let ended = session.run(attached, reader, writer, lines_out).await;
+    drop(presence);
+    ended
 }
 
 struct Session {
@@ -125,73 +110,90 @@ impl Session {
         mut writer: Writer,
         mut lines: mpsc::Receiver<Line>,
     ) -> io::Result<()> {
+        let keeper = self.keeper.clone();
+        let owed = keeper.delivering.token();
         let (incoming, messages) = mpsc::channel(WAITING_MAX);
         let (answers, mut outgoing) = mpsc::channel(WAITING_MAX);
         // The gateway is never told to shut down: what a client holds open would then be answered, and the host would
         // hear of it. Without a client it just ends, and the pipe asks the next keeper.
         let never = CancellationToken::new();
-        let gateway = self.keeper.parts.gateway.clone();
-        let mut serving = JoinSet::new();
-        serving.spawn(async move { gateway.serve_pipe(attached, messages, answers, never).await });
-        let token = self.keeper.delivering.token();
-        let (leaving, hurry) = (self.keeper.leaving.clone(), self.keeper.hurry.clone());
+        let gateway = keeper.parts.gateway.clone();
+        let serving =
+            tokio::spawn(async move { gateway.serve_pipe(attached, messages, answers, never).await });
         let delivering = self.delivering.clone();
-        let mut reading = JoinSet::new();
-        reading.spawn(self.read(reader, incoming, leaving));
+        let mut reading = tokio::spawn(self.read(reader, incoming));
         let mut quiet = None;
-        loop {
+        let delivered = loop {
             tokio::select! {
                 biased;
                 answer = outgoing.recv() => match answer {
-                    Some(answer) => writer.answer(answer, &delivering).await?,
+                    Some(answer) => {
+                        if let Err(error) = writer.answer(answer, &delivering).await {
+                            break Err(error);
+                        }
+                    }
                     // The gateway is done with this client.
-                    None => break,
+                    None => break Ok(()),
                 },
-                Some(ended) = reading.join_next(), if quiet.is_none() => {
-                    let (why, session) = ended.map_err(io::Error::other)?;
+                ended = &mut reading, if quiet.is_none() => {
+                    let why = ended.unwrap_or(Quiet::Gone);
                     if matches!(why, Quiet::Gone) {
                         // Nobody is there to be answered.
-                        return Ok(());
+                        break Err(ErrorKind::BrokenPipe.into());
                     }
-                    quiet = Some((why, session));
+                    quiet = Some(why);
                 }
-                Some(line) = lines.recv() => writer.line(line).await?,
-                () = hurry.cancelled() => break,
+                Some(line) = lines.recv() => {
+                    if let Err(error) = writer.line(line).await {
+                        break Err(error);
+                    }
+                }
+                () = keeper.hurry.cancelled() => {
+                    quiet = Some(Quiet::Leaving);
+                    break Ok(());
+                }
             }
+        };
+        // Nobody reads any more, so the gateway ends: at once, or when what it was doing for this client is done.
+        drop(outgoing);
+        reading.abort();
+        if !keeper.hurry.is_cancelled() {
+            let _ = serving.await;
         }
-        drop(token);
-        let Some((why, session)) = quiet else { return session_over(&mut writer).await };
-        match why {
-            Quiet::Closed | Quiet::Gone => writer.frame(Kind::End, End::Done.word().as_bytes()).await,
-            Quiet::Leaving => {
-                session.keeper.farewell.cancelled().await;
-                let reason = session.keeper.state.lock().stop.map_or(End::GaveWay, crate::keeper::Reason::end);
-                writer.frame(Kind::End, reason.word().as_bytes()).await
+        drop(owed);
+        delivered?;
+        let word = match quiet {
+            Some(Quiet::Closed) => End::Done.word(),
+            Some(Quiet::Leaving) => {
+                keeper.farewell.cancelled().await;
+                keeper.reason().end().word()
             }
-        }
+            // The gateway ended by itself: its server is gone from the list.
+            Some(Quiet::Gone) | None => End::GaveWay.word(),
+        };
+        writer.frame(Kind::End, word.as_bytes()).await
     }
 
     /// Takes what comes from the pipe until nothing more does.
-    async fn read(
-        self,
-        mut reader: Reader,
-        incoming: mpsc::Sender<Incoming>,
-        leaving: CancellationToken,
-    ) -> (Quiet, Session) {
+    async fn read(self, mut reader: Reader, incoming: mpsc::Sender<Incoming>) -> Quiet {
         let mut look = LOOK_FOR_NAME;
         let mut fetching = JoinSet::new();
-        let mut last = 0;
         loop {
             let frame = tokio::select! {
-                frame = reader.next() => frame,
-                () = leaving.cancelled() => return (Quiet::Leaving, self),
+                frame = reader.next() => Some(frame),
+                () = self.keeper.leaving.cancelled() => None,
+            };
+            let Some(frame) = frame else {
+                drop(incoming);
+                self.confirm_last(reader, fetching);
+                return Quiet::Leaving;
             };
             let Frame { kind, sequence, payload } = match frame {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return (Quiet::Gone, self),
+                Ok(None) => return Quiet::Gone,
                 Err(error) => {
                     tracing::warn!(%error, "a pipe sent what is no frame");
-                    return (Quiet::Gone, self);
+                    return Quiet::Gone;
                 }
             };
             match kind {
@@ -200,27 +202,26 @@ impl Session {
                         look = if self.find_name(&payload) { 0 } else { look - 1 };
                     }
                     // A call that follows a result is a new one: the store must know first that the result was fetched.
-                    while fetching.join_next().await.is_some() {}
-                    // A pipe numbers upwards; it never sends one message twice over one connection.
-                    debug_assert!(sequence != last, "a frame came twice");
-                    last = sequence;
+                    let noted = async { while fetching.join_next().await.is_some() {} };
+                    let _ = timeout(FETCHED, noted).await;
                     let frame = Some(Stamp { attachment: self.stamp, sequence });
                     if incoming.send(Incoming { message: payload, frame }).await.is_err() {
-                        return (Quiet::Closed, self);
+                        return Quiet::Closed;
                     }
                 }
                 Kind::Ack => {
-                    for task in self.delivered(sequence) {
-                        let (gateway, principal) = (self.keeper.parts.gateway.clone(), self.principal.clone());
+                    for task in take_delivered(&self.delivering, sequence) {
+                        let (gateway, principal) =
+                            (self.keeper.parts.gateway.clone(), self.principal.clone());
                         fetching.spawn(async move { gateway.fetched(&principal, &task).await });
                     }
                 }
                 Kind::Close => {
                     drop(incoming);
-                    // What is still delivered may still be confirmed.
-                    return (self.confirm_last(reader).await, self);
+                    self.confirm_last(reader, fetching);
+                    return Quiet::Closed;
                 }
-                // What only a keeper says.
+                // What only a keeper says, and what was said already.
                 Kind::Attach
                 | Kind::Result
                 | Kind::Ready
@@ -232,33 +233,28 @@ impl Session {
         }
     }
 
-    async fn confirm_last(&self, reader: Reader) -> Quiet {
-        let (keeper, principal, delivering) =
-            (self.keeper.clone(), self.principal.clone(), self.delivering.clone());
-        // Beside the answers that go out: the caller waits for those.
-        keeper.clone().connections.spawn(async move {
-            let mut reader = reader;
+    /// The last answers go out while nothing more comes in but their confirmations, until the pipe is gone.
+    fn confirm_last(self, mut reader: Reader, mut fetching: JoinSet<()>) {
+        let connections = self.keeper.connections.clone();
+        connections.spawn(async move {
+            fetching.detach_all();
             while let Ok(Some(frame)) = reader.next().await {
                 if frame.kind == Kind::Ack {
-                    for task in take_delivered(&delivering, frame.sequence) {
-                        keeper.parts.gateway.fetched(&principal, &task).await;
+                    for task in take_delivered(&self.delivering, frame.sequence) {
+                        self.keeper.parts.gateway.fetched(&self.principal, &task).await;
                     }
                 }
             }
+            self.keeper.changed.notify_one();
         });
-        Quiet::Closed
-    }
-
-    fn delivered(&self, sequence: u64) -> Vec<TaskId> {
-        take_delivered(&self.delivering, sequence)
     }
 
     /// What the host calls itself stands in its `initialize`, or in the metadata of every modern request.
     fn find_name(&self, text: &Bytes) -> bool {
         let Ok(Message::Request(request)) = message::parse(text.clone()) else { return false };
-        let info = request.param("clientInfo").or_else(|| {
-            json::at(request.param("_meta")?, &["io.modelcontextprotocol/clientInfo"])
-        });
+        let info = request
+            .param("clientInfo")
+            .or_else(|| json::at(request.param("_meta")?, &["io.modelcontextprotocol/clientInfo"]));
         let name = info.and_then(|info| json::at(info, &["name"])).and_then(json::string);
         match name {
             Some(name) => {
@@ -274,11 +270,6 @@ fn take_delivered(delivering: &Delivering, sequence: u64) -> Vec<TaskId> {
     let mut delivering = delivering.lock();
     let count = delivering.iter().take_while(|(number, _)| *number <= sequence).count();
     delivering.drain(..count).map(|(_, task)| task).collect()
-}
-
-/// The gateway ended by itself, which it does only when its server is gone from the list.
-async fn session_over(writer: &mut Writer) -> io::Result<()> {
-    writer.frame(Kind::End, End::GaveWay.word().as_bytes()).await
 }
 
 struct Reader {
@@ -310,7 +301,7 @@ impl Writer {
     async fn frame(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
         self.sequence += 1;
         let header = frame::header(kind, self.sequence, payload.len())?;
-        self.write.write_all_buf(&mut (&header[..]).chain(payload)).await
+        self.write.write_all_buf(&mut Buf::chain(&header[..], payload)).await
     }
 
     async fn answer(&mut self, answer: Outgoing, delivering: &Delivering) -> io::Result<()> {

@@ -65,7 +65,9 @@ async fn serve(keeper: &Arc<Keeper>, mut stream: UnixStream) -> io::Result<()> {
     let caller = match hello::read_caller(&line) {
         Ok(caller) => caller,
         Err(error) => {
-            stream.write_all(b"{\"error\":{\"message\":\"this is the socket of a taskgate keeper\"}}\n").await?;
+            stream
+                .write_all(b"{\"error\":{\"message\":\"this is the socket of a taskgate keeper\"}}\n")
+                .await?;
             return Err(error);
         }
     };

@@ -28,6 +28,9 @@ use crate::servers::Known;
 /// How often it is looked whether something that nobody is attached to has ended.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How long hosts have to read what was written for them.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// What a keeper is made of.
 pub struct Parts {
     /// Where it lives. Its lock is held by the caller.
@@ -113,6 +116,18 @@ pub(crate) struct Attached {
     pub(crate) lines: mpsc::Sender<Line>,
 }
 
+/// Takes a pipe off the list, however its service ends.
+pub(crate) struct Presence {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) number: u64,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.keeper.leave_one(self.number);
+    }
+}
+
 /// A line for the stderr of a host.
 #[derive(Clone, Debug)]
 pub(crate) enum Line {
@@ -120,6 +135,15 @@ pub(crate) enum Line {
     Server(String),
     /// We have to say it.
     Notice(String),
+}
+
+impl State {
+    /// Notes a pipe; its number.
+    pub(crate) fn enter(&mut self, attached: Attached) -> u64 {
+        self.count += 1;
+        self.attached.insert(self.count, attached);
+        self.count
+    }
 }
 
 impl Keeper {
@@ -206,7 +230,8 @@ impl Keeper {
             self.hurry.cancel();
         }
         self.delivering.close();
-        self.delivering.wait().await;
+        // The gateway keeps to its own patience; a host that does not read must not keep us.
+        let _ = tokio::time::timeout(self.parts.patience + FAREWELL, self.delivering.wait()).await;
     }
 
     /// Tells the pipes that we are gone, which is to be true a moment later.
@@ -214,7 +239,7 @@ impl Keeper {
         self.farewell.cancel();
         self.connections.close();
         // One whose host does not read has had its time.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.connections.wait()).await;
+        let _ = tokio::time::timeout(FAREWELL, self.connections.wait()).await;
     }
 
     /// Ends it: calls under way have a moment to end, or none.
@@ -239,26 +264,26 @@ impl Keeper {
     }
 
     pub(crate) fn stay(&self) -> Stay {
-        if self.state.lock().draining { Stay::Draining } else { Stay::Ready }
+        self.stay_of(&self.state.lock())
     }
 
-    /// Notes a pipe; its number.
-    pub(crate) fn enter(&self, attached: Attached) -> u64 {
-        let mut state = self.state.lock();
-        state.count += 1;
-        let number = state.count;
-        state.attached.insert(number, attached);
-        number
+    pub(crate) fn stay_of(&self, state: &State) -> Stay {
+        if state.draining { Stay::Draining } else { Stay::Ready }
     }
 
     /// A pipe is gone, with all that it was owed.
-    pub(crate) fn leave_one(self: &Arc<Self>, number: u64) {
+    fn leave_one(self: &Arc<Self>, number: u64) {
         let gone = self.state.lock().attached.remove(&number);
         if let Some(gone) = gone {
             tracing::info!(server = %gone.key.server, attachment = gone.id.short(), "a host has gone");
         }
         self.look_after_servers();
         self.changed.notify_one();
+    }
+
+    /// Why it ends, once it does.
+    pub(crate) fn reason(&self) -> Reason {
+        self.state.lock().stop.unwrap_or(Reason::GaveWay)
     }
 
     /// Notes what the host of a pipe calls itself.

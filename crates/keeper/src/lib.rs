@@ -12,16 +12,26 @@
 //!
 //! The keeper:
 //! - [`key`]: what an agent can see, and which server process is its own
+//! - [`door`], `attend`: who comes in, and one pipe at this side
+//! - [`keeper`], `servers`: who is attached, what lives, and when it is time to go
+//! - [`control`]: what a person's commands ask
+//! - [`logs`]: its log and the servers'
 
 #![cfg_attr(not(test), warn(clippy::expect_used))]
 
 pub mod attachment;
+mod attend;
+pub mod control;
+pub mod door;
 pub mod frame;
 pub mod hello;
+pub mod keeper;
 pub mod key;
 pub mod lock;
+pub mod logs;
 pub mod peer;
 pub mod pipe;
 pub mod place;
 pub mod reach;
+mod servers;
 pub mod start;

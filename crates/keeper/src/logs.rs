@@ -128,9 +128,7 @@ fn write_all(place: &Place, lines: &Receiver<(String, String)>) {
         if logs.len() >= OPEN_MAX && !logs.contains_key(&server) {
             logs.clear();
         }
-        let log = logs
-            .entry(server)
-            .or_insert_with_key(|server| Log::new(place.server_log(server), SERVER));
+        let log = logs.entry(server).or_insert_with_key(|server| Log::new(place.server_log(server), SERVER));
         let _ = log.write(line.as_bytes());
     }
 }

@@ -11,14 +11,16 @@ use taskgate_core::gate::ToolMode;
 use taskgate_core::id::{Principal, ServerName};
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_core::time::Millis;
+use taskgate_engine::recover::Recovered;
 use taskgate_gateway::config::{Sees, ServerPolicy, ToolPolicy};
 use taskgate_store::Whose;
 use taskgate_store::record::Phase;
 use taskgate_wire::text::SafeText;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::attachment::{self, Attachment, Era, Reach, Tool, Treatment};
-use crate::keeper::{Keeper, Line};
+use crate::keeper::{Attached, Keeper, Line, Presence};
 use crate::key::{self, Key};
 
 /// Records of one server that are looked at to know whether something of it lives.
@@ -36,6 +38,15 @@ pub(crate) struct Known {
     closing: Option<JoinHandle<()>>,
     /// It is being looked whether something of it lives.
     is_looked_after: bool,
+}
+
+/// A pipe that is served.
+pub(crate) struct Admitted {
+    pub(crate) key: Key,
+    /// Its number on the list of attached pipes.
+    pub(crate) number: u64,
+    /// It stays on the list as long as this lives.
+    pub(crate) presence: Presence,
 }
 
 /// Why an attachment is not served, in words.
@@ -57,8 +68,12 @@ pub(crate) enum NotServed {
 }
 
 impl Keeper {
-    /// Finds or adds the server of an attachment. What waited for it is taken up.
-    pub(crate) async fn admit(self: &Arc<Self>, attachment: &Attachment) -> Result<Key, NotServed> {
+    /// Finds or adds the server of an attachment, and notes that it is there. What waited for the server is taken up.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        attachment: &Attachment,
+        lines: mpsc::Sender<Line>,
+    ) -> Result<Admitted, NotServed> {
         let key = Key::of(attachment, &self.parts.engine.store().secret());
         let meaning = key::meaning(attachment);
         // A process of the same key that is just ending must not run beside its successor.
@@ -68,7 +83,11 @@ impl Keeper {
         }
         let other = {
             let state = self.state.lock();
-            state.known.get(&key.server).filter(|known| known.meaning != meaning).map(|known| known.command.clone())
+            state
+                .known
+                .get(&key.server)
+                .filter(|known| known.meaning != meaning)
+                .map(|known| known.command.clone())
         };
         if let Some(other) = other {
             if self.is_attached(&key.server) || self.lives(&key.server).await {
@@ -80,7 +99,7 @@ impl Keeper {
         if self.leaving.is_cancelled() {
             return Err(NotServed::Leaving);
         }
-        {
+        let number = {
             let mut state = self.state.lock();
             self.parts.servers.add(config(attachment, &key, self));
             self.parts.gateway.add_server(policy(&attachment.treatment, &key.server));
@@ -94,13 +113,26 @@ impl Keeper {
                     is_looked_after: false,
                 },
             );
-        }
+            state.enter(Attached {
+                id: attachment.id,
+                key: key.clone(),
+                host_pid: attachment.host_pid,
+                since: self.parts.engine.clock().now(),
+                client: None,
+                lines,
+            })
+        };
+        let presence = Presence { keeper: self.clone(), number };
         match self.parts.engine.take_up(&key.server).await {
-            Ok(found) if found.is_nothing() => {}
-            Ok(found) => tracing::info!(server = %key.server, ?found, "took up the work that waited for a server"),
-            Err(error) => tracing::error!(server = %key.server, %error, "the work that waits for a server could not be taken up"),
+            Ok(found) if found == Recovered::default() => {}
+            Ok(found) => {
+                tracing::info!(server = %key.server, ?found, "took up the work that waited for a server")
+            }
+            Err(error) => {
+                tracing::error!(server = %key.server, %error, "the work that waits for a server could not be taken up")
+            }
         }
-        Ok(key)
+        Ok(Admitted { key, number, presence })
     }
 
     fn is_attached(&self, server: &ServerName) -> bool {
@@ -161,8 +193,8 @@ impl Keeper {
             }
         });
         let waker = std::task::Waker::noop();
-        let is_done =
-            std::future::Future::poll(removal.as_mut(), &mut std::task::Context::from_waker(waker)).is_ready();
+        let is_done = std::future::Future::poll(removal.as_mut(), &mut std::task::Context::from_waker(waker))
+            .is_ready();
         if is_done {
             state.known.remove(&server);
             self.parts.gateway.remove_server(&server);
