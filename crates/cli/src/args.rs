@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::config::units::Span;
 use crate::hosts::Host;
 
 /// Puts any MCP server behind durable tasks for any MCP client.
@@ -24,6 +25,13 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Run one server behind the gateway over stdin and stdout: what a host's mcp.json starts
     Run(Run),
+    /// The background process that holds the servers of `run`: how it is, stop, restart, logs
+    Keeper {
+        #[command(subcommand)]
+        command: Keeper,
+    },
+    /// List the tasks of all hosts that go through `run`, show one, or print its result
+    Tasks(Tasks),
     /// Show the gateway at work, with nothing to configure: a long call survives a kill
     Demo(Demo),
     /// Connect to a server and print what it can do
@@ -46,6 +54,9 @@ pub(crate) enum Command {
     /// Kills server processes that we would leave behind
     #[command(hide = true, name = GUARD)]
     Guard,
+    /// The keeper itself
+    #[command(hide = true, name = taskgate_keeper::start::COMMAND)]
+    KeeperProcess(KeeperProcess),
 }
 
 /// The hidden argument by which the guard is started.
@@ -95,30 +106,109 @@ pub(crate) enum LogForm {
 
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// Keep everything in this process: when it ends, no server goes on (the only way today)
-    #[arg(long, required_unless_present = "print_config")]
+    /// Keep everything in this process: when it ends, no server and no work goes on
+    #[arg(long)]
     pub(crate) foreground: bool,
-    /// Forget all tasks at the end, instead of keeping them in the state folder
-    #[arg(long, conflicts_with = "store")]
-    pub(crate) ephemeral: bool,
-    /// Keep tasks in this SQLite file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) store: Option<PathBuf>,
-    /// Name of the server in logs and in the store [default: from the command]
+    /// A name for this server: whoever uses it shares its process and its tasks, whatever folder and environment
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Take limits and the treatment of tools from this configuration: its server of that name
+    /// Give this host a server process of its own, also where another host runs the same command
+    #[arg(long, conflicts_with = "foreground")]
+    pub(crate) apart: bool,
+    /// Believe the server where it says that a tool changes nothing: such a call may be sent again
+    #[arg(long)]
+    pub(crate) trust_annotations: bool,
+    /// Answer within this time, with a handle where the result is not there yet [default: 45s]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) answer_within: Option<Span>,
+    /// Take the treatment of tools from this configuration: its server of that name
     #[arg(long, short, value_name = "FILE", requires = "name")]
     pub(crate) config: Option<PathBuf>,
+    /// With --foreground: forget all tasks at the end, instead of keeping them in the state folder
+    #[arg(long, conflicts_with = "store", requires = "foreground")]
+    pub(crate) ephemeral: bool,
+    /// With --foreground: keep tasks in this SQLite file
+    #[arg(long, value_name = "FILE", requires = "foreground")]
+    pub(crate) store: Option<PathBuf>,
+    /// With --foreground: how log lines on stderr are written [default: human]
+    #[arg(long, value_name = "FORM", requires = "foreground")]
+    pub(crate) log: Option<LogForm>,
     /// Start nothing: print the entry by which this host would run the command (--name names the entry)
     #[arg(long, value_name = "HOST", conflicts_with_all = ["foreground", "ephemeral", "store", "config"])]
     pub(crate) print_config: Option<Host>,
-    /// How log lines on stderr are written
-    #[arg(long, value_name = "FORM", default_value = "human")]
-    pub(crate) log: LogForm,
     /// The server's command and its arguments [with --config: may be left out]
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "config")]
     pub(crate) command: Vec<OsString>,
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    Span::parse(text).map_err(|error| error.to_string())
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Keeper {
+    /// Say whether it runs, who is attached, and which servers it holds
+    Status {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// End it and all its servers; calls under way have 5 s to end
+    Stop {
+        /// Give calls under way no time
+        #[arg(long)]
+        now: bool,
+    },
+    /// Start it anew, or only the process of one server
+    Restart {
+        /// A server's name, as `keeper status` shows it
+        server: Option<String>,
+    },
+    /// Show its log, or a server's: what that wrote to stderr, its starts and ends
+    Logs {
+        /// A server's name, or the beginning of it
+        server: Option<String>,
+        /// Stay, and show what comes
+        #[arg(long, short)]
+        follow: bool,
+        /// How many lines
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 50)]
+        lines: usize,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Tasks {
+    /// Show this task: its id, or the beginning of it
+    pub(crate) id: Option<String>,
+    /// Print its result
+    #[arg(long, requires = "id", conflicts_with = "cancel")]
+    pub(crate) result: bool,
+    /// Cancel it: what was done by then stays done
+    #[arg(long, requires = "id")]
+    pub(crate) cancel: bool,
+    /// Only those of this server: its name, or the beginning of it
+    #[arg(long, value_name = "NAME", conflicts_with = "id")]
+    pub(crate) server: Option<String>,
+    /// All, instead of the newest 20
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) all: bool,
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KeeperProcess {
+    /// Where it lives
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+    /// That is not the usual place
+    #[arg(long)]
+    pub(crate) fallback: bool,
+    /// It is to be the keeper itself, and not to start it
+    #[arg(long)]
+    pub(crate) detached: bool,
 }
 
 #[derive(Args, Debug)]

@@ -31,6 +31,16 @@ impl Environment {
         }
     }
 
+    /// All of it, for a server that is to be started with just this.
+    pub(crate) fn all(&self) -> Vec<(OsString, OsString)> {
+        self.variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// `$XDG_RUNTIME_DIR`.
+    pub(crate) fn runtime_dir(&self) -> Option<PathBuf> {
+        self.filled("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
     /// A variable; `None` if it is not set, or not text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.variables.get(std::ffi::OsStr::new(name))?.to_str()

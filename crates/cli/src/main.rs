@@ -54,6 +54,8 @@ fn run(command: Command, environment: &Environment, ui: Ui) -> Result<(), Failur
     match command {
         Command::Serve(args) => commands::serve::main(&args, environment, ui),
         Command::Run(args) => commands::run::main(&args, environment, ui),
+        Command::Keeper { command } => commands::keeper::main(&command, environment, ui),
+        Command::Tasks(args) => commands::tasks::main(&args, environment, ui),
         Command::Demo(args) => demo::play::main(&args, ui),
         Command::Probe(args) => commands::probe::main(&args, environment, ui),
         Command::Import(args) => commands::import::main(&args, environment, ui),
@@ -65,6 +67,7 @@ fn run(command: Command, environment: &Environment, ui: Ui) -> Result<(), Failur
             Ok(())
         }
         Command::DemoServer(args) => demo::server::main(&args, ui),
+        Command::KeeperProcess(args) => commands::keeper::process::main(&args, environment, ui),
         // Handled before.
         Command::Guard => Ok(()),
     }

@@ -156,9 +156,14 @@ impl Session {
         };
         // Nobody reads any more, so the gateway ends: at once, or when what it was doing for this client is done.
         drop(outgoing);
-        reading.abort();
         if !keeper.hurry.is_cancelled() {
-            let _ = serving.await;
+            let served = serving.await;
+            if quiet.is_none() && delivered.is_ok() && matches!(served, Ok(Ok(()))) {
+                // It ended because nothing more comes, which is just being told.
+                quiet = reading.await.ok();
+            } else {
+                reading.abort();
+            }
         }
         drop(owed);
         delivered?;
@@ -281,7 +286,7 @@ impl Reader {
     /// The next frame; `None` at the end. It may be dropped while it waits: nothing is lost.
     async fn next(&mut self) -> io::Result<Option<Frame>> {
         loop {
-            if let Some(frame) = self.decoder.next()? {
+            if let Some(frame) = self.decoder.take()? {
                 return Ok(Some(frame));
             }
             if self.read.read_buf(self.decoder.space()).await? == 0 {

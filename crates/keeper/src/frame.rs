@@ -187,7 +187,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Broken`]; it says so from then on.
-    pub fn next(&mut self) -> Result<Option<Frame>, Broken> {
+    pub fn take(&mut self) -> Result<Option<Frame>, Broken> {
         let Some(mut header) = self.buffer.get(..HEADER) else { return Ok(None) };
         let length = header.get_u32_le() as usize;
         let kind = header.get_u8();
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     fn drain(decoder: &mut Decoder) -> Vec<Frame> {
-        std::iter::from_fn(|| decoder.next().unwrap()).collect()
+        std::iter::from_fn(|| decoder.take().unwrap()).collect()
     }
 
     fn frames() -> impl Strategy<Value = Vec<Frame>> {
@@ -253,7 +253,7 @@ mod tests {
             let mut decoder = Decoder::new(64);
             decoder.extend(&bytes);
             for _ in 0..40 {
-                if !matches!(decoder.next(), Ok(Some(_))) {
+                if !matches!(decoder.take(), Ok(Some(_))) {
                     break;
                 }
             }
@@ -264,7 +264,7 @@ mod tests {
     fn a_frame_over_the_limit_is_refused_before_it_is_read() {
         let mut decoder = Decoder::new(8);
         decoder.extend(&encode(Kind::Message, 1, &[0; 9]).unwrap()[..HEADER]);
-        assert_eq!(decoder.next(), Err(Broken::TooLong { length: 9, max: 8 }));
+        assert_eq!(decoder.take(), Err(Broken::TooLong { length: 9, max: 8 }));
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
         bytes[4] = 99;
         let mut decoder = Decoder::new(8);
         decoder.extend(&bytes);
-        assert_eq!(decoder.next(), Err(Broken::Kind(99)));
+        assert_eq!(decoder.take(), Err(Broken::Kind(99)));
     }
 
     #[test]

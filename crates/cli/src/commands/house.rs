@@ -36,10 +36,11 @@ pub(crate) struct Plan {
 /// The house, lived in.
 pub(crate) struct House {
     pub(crate) gateway: Arc<Gateway>,
-    engine: Arc<Engine>,
-    servers: Arc<Servers>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) servers: Arc<Servers>,
     housekeeping: JoinHandle<()>,
-    patience: Duration,
+    /// How long calls under way have to end.
+    pub(crate) patience: Duration,
 }
 
 /// Opens the database; another process that has it, a full disk or a damaged file are told in the store's words.
@@ -62,7 +63,7 @@ pub(crate) fn store_path(configured: Option<&Path>) -> Result<PathBuf, Failure> 
 
 /// How servers are started by us.
 pub(crate) fn client_options() -> Result<Options, Failure> {
-    let me = std::env::current_exe().context("could not find out where this program is")?;
+    let me = taskgate_keeper::start::this_program();
     Ok(Options {
         guard: Some(vec![me.into_os_string(), GUARD.into()]),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -92,6 +93,7 @@ impl House {
             resumed = found.resumed,
             given_up = found.given_up,
             in_doubt = found.doubted,
+            waiting = found.parked,
             "took up the work that was unfinished"
         );
         let housekeeping = tokio::spawn({
@@ -123,7 +125,13 @@ impl House {
 
     /// Ends what can be ended in time, and leaves the rest to the next start.
     pub(crate) async fn leave(self) {
-        self.engine.shutdown(self.patience).await;
+        let patience = self.patience;
+        self.leave_within(patience).await;
+    }
+
+    /// The same, with this much patience.
+    pub(crate) async fn leave_within(self, patience: Duration) {
+        self.engine.shutdown(patience).await;
         self.servers.shutdown().await;
         self.housekeeping.abort();
         self.engine.store().close().await;

@@ -3,12 +3,14 @@
 pub(crate) mod config;
 pub(crate) mod house;
 pub(crate) mod import;
+pub(crate) mod keeper;
 pub(crate) mod listen;
 pub(crate) mod logs;
 pub(crate) mod probe;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod signals;
+pub(crate) mod tasks;
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};

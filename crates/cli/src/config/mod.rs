@@ -18,7 +18,7 @@ mod raw_limits;
 pub(crate) mod reference;
 mod server;
 pub(crate) mod understand;
-mod units;
+pub(crate) mod units;
 mod unknown;
 
 use std::net::SocketAddr;

@@ -99,5 +99,5 @@ fn two_of_the_same_command_do_not_get_in_each_others_way() {
 fn what_is_missing_is_told() {
     let folder = folder(&[]);
     insta::assert_snapshot!(said(&run_in(folder.path(), &["run", "--foreground"])));
-    insta::assert_snapshot!(said(&run_in(folder.path(), &["run", "--", "x"])));
+    insta::assert_snapshot!(said(&run_in(folder.path(), &["run", "--ephemeral", "--", "x"])));
 }

@@ -74,8 +74,11 @@ impl Driver {
         let mut quick = 0;
         loop {
             let begun = Instant::now();
-            match self.connection() {
-                After::Ended(End::Done) | After::HostGone if self.is_over() => return Ended::HostClosed,
+            let after = self.connection();
+            if self.is_over() {
+                return Ended::HostClosed;
+            }
+            match after {
                 After::HostGone => return Ended::HostGone,
                 After::Ended(End::GaveWay | End::Done) => {}
                 After::Ended(End::Stopped) => {
@@ -92,9 +95,6 @@ impl Driver {
                     }
                 }
                 After::Lost => {
-                    if self.is_over() {
-                        return Ended::HostClosed;
-                    }
                     quick = if begun.elapsed() < QUICK { quick + 1 } else { 0 };
                     if quick >= QUICK_MAX {
                         quick = 0;
@@ -292,7 +292,7 @@ impl Frames {
     /// The next one; `None` once the connection is of no use.
     fn next(&mut self, piece: &mut [u8]) -> Option<Frame> {
         loop {
-            match self.decoder.next() {
+            match self.decoder.take() {
                 Ok(Some(frame)) => return Some(frame),
                 Ok(None) => {}
                 Err(_) => return None,

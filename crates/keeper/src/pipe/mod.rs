@@ -127,7 +127,7 @@ impl Shared {
         loop {
             match lines.next() {
                 Line::Message(line) if line.iter().all(u8::is_ascii_whitespace) => {}
-                Line::Message(line) => self.from_host(line),
+                Line::Message(line) => self.take(line),
                 Line::TooLong => {
                     let refusal = message::error(None, &RpcError::too_large(MESSAGE_BYTES_MAX));
                     // Whether the host still reads is noticed by who writes to it all the time.
@@ -139,7 +139,7 @@ impl Shared {
         self.close();
     }
 
-    fn from_host(&self, line: Bytes) {
+    fn take(&self, line: Bytes) {
         let (noted, live) = {
             let mut state = self.state.lock();
             (state.ledger.host(line), state.live)

@@ -20,15 +20,14 @@ use taskgate_store::{Error, Store};
 use taskgate_store_sqlite::SqliteStore;
 use tokio_util::sync::CancellationToken;
 
-use super::house::{self, House, Plan};
-use super::signals::Signals;
-use super::{logs, probe, runtime};
-use crate::args::Run;
+use crate::args::{LogForm, Run};
+use crate::commands::house::{self, House, Plan};
+use crate::commands::signals::Signals;
+use crate::commands::{logs, probe, runtime};
 use crate::config::load::{Source, load};
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::Failure;
-use crate::hosts;
 use crate::ui::Ui;
 
 /// How many processes may run the same command at once, each with a file of its own.
@@ -52,12 +51,9 @@ enum Keep {
 }
 
 pub(crate) fn main(args: &Run, environment: &Environment, ui: Ui) -> Result<(), Failure> {
-    if let Some(host) = args.print_config {
-        return hosts::print_config(host, args.name.as_deref(), &args.command, environment, ui);
-    }
     let intent = intent(args, environment)?;
     let keep = keep(args, environment, &intent.server)?;
-    logs::begin(args.log, environment, ui)?;
+    logs::begin(args.log.unwrap_or(LogForm::Human), environment, ui)?;
     let runtime = runtime()?;
     let ended = runtime.block_on(run(intent, keep));
     // A read of stdin may still be under way in a thread, and cannot be called back.
@@ -91,7 +87,7 @@ fn intent(args: &Run, environment: &Environment) -> Result<Intent, Failure> {
 }
 
 /// The program's name, without its folder.
-fn name_of(command: &[OsString]) -> String {
+pub(super) fn name_of(command: &[OsString]) -> String {
     let program = command.first().map(Path::new).and_then(Path::file_stem);
     program.map_or_else(|| "server".to_owned(), |name| name.to_string_lossy().into_owned())
 }

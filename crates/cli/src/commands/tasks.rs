@@ -1,0 +1,199 @@
+//! `tasks`: what all hosts of this user have under way, and what came of it.
+
+use serde_json::Value;
+use taskgate_engine::clock::{Clock, SystemClock};
+use taskgate_keeper::control::{self, Ask, Outcome, Task};
+use taskgate_keeper::hello::Kind;
+use taskgate_keeper::reach::{Reached, Surroundings, Unreached};
+use taskgate_wire::text::SafeText;
+
+use super::keeper::{ago, refused, surroundings, unreached};
+use crate::args::Tasks;
+use crate::environment::Environment;
+use crate::exit;
+use crate::failure::Failure;
+use crate::ui::{Tone, Ui};
+
+/// Shown without `--all`.
+const SHOWN: usize = 20;
+
+/// Asked for at once.
+const PAGE: usize = 500;
+
+/// Longest name of a tool that is shown.
+const TOOL_CHARS: usize = 40;
+
+pub(crate) fn main(args: &Tasks, environment: &Environment, ui: Ui) -> Result<(), Failure> {
+    let surroundings = surroundings(environment);
+    let Some(mut reached) = reach(&surroundings)? else {
+        if args.json {
+            ui.json(&Vec::<Task>::new());
+        } else {
+            ui.out("no tasks: nothing has gone through `taskgate run` yet");
+        }
+        return Ok(());
+    };
+    match &args.id {
+        None => list(args, &mut reached, ui),
+        Some(id) if args.result => outcome(id, args.json, &mut reached, ui),
+        Some(id) => {
+            let id = id.clone();
+            let asked = if args.cancel { Ask::Cancel { id } } else { Ask::Task { id } };
+            let task: Task = control::ask(&mut reached.stream, &asked).map_err(refused)?;
+            if args.json {
+                ui.json(&task)
+            } else {
+                show(&task, ui)
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The keeper owns the tasks: it is started where it left some.
+fn reach(surroundings: &Surroundings) -> Result<Option<Reached>, Failure> {
+    match surroundings.find(Kind::Control) {
+        Ok(reached) => Ok(Some(reached)),
+        Err(Unreached::NotRunning) => {
+            let has_tasks = surroundings
+                .places
+                .iter()
+                .any(|place| matches!(place.check(), Ok(true)) && place.store().exists());
+            if !has_tasks {
+                return Ok(None);
+            }
+            surroundings.reach(Kind::Control).map(Some).map_err(unreached)
+        }
+        Err(error) => Err(unreached(error)),
+    }
+}
+
+fn list(args: &Tasks, reached: &mut Reached, ui: Ui) -> Result<(), Failure> {
+    let wanted = |task: &Task| args.server.as_deref().is_none_or(|server| task.server.starts_with(server));
+    let limit = if args.all { usize::MAX } else { SHOWN };
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut after = None;
+    loop {
+        let page: Vec<Task> =
+            control::ask(&mut reached.stream, &Ask::Tasks { after, limit: PAGE }).map_err(refused)?;
+        after = page.last().map(|task| (task.created_ms, task.id.clone()));
+        let is_last = page.len() < PAGE;
+        tasks.extend(page.into_iter().filter(wanted));
+        if is_last || after.is_none() || tasks.len() > limit {
+            break;
+        }
+    }
+    let is_more = tasks.len() > limit;
+    tasks.truncate(limit);
+    if args.json {
+        ui.json(&tasks);
+        return Ok(());
+    }
+    if tasks.is_empty() {
+        ui.out("no tasks");
+        return Ok(());
+    }
+    let now = SystemClock.now();
+    let width = |of: fn(&Task) -> usize| tasks.iter().map(of).max().unwrap_or(0);
+    let (states, tools) = (width(|task| words(task).len()), width(|task| tool(task).chars().count()));
+    for task in &tasks {
+        ui.out(&format!(
+            "{}  {:states$}  {:tools$}  {}  {} ago",
+            ui.tone(Tone::Strong, &task.id),
+            words(task),
+            tool(task),
+            task.server,
+            ago(now, task.created_ms)
+        ));
+    }
+    if is_more {
+        ui.note(&format!("the newest {SHOWN}; --all shows the others too"));
+    }
+    Ok(())
+}
+
+/// Its state, and whether a result waits.
+fn words(task: &Task) -> String {
+    match task.fetched {
+        Some(false) => format!("{}, not fetched", task.state),
+        Some(true) | None => task.state.clone(),
+    }
+}
+
+fn tool(task: &Task) -> String {
+    SafeText::new(&task.tool, TOOL_CHARS).as_str().to_owned()
+}
+
+fn show(task: &Task, ui: Ui) {
+    let now = SystemClock.now();
+    ui.out(&format!("task     {}", task.id));
+    ui.out(&format!("state    {}", words(task)));
+    if let Some(message) = &task.message {
+        ui.out(&format!("         {}", SafeText::new(message, 400).as_str()));
+    }
+    ui.out(&format!("tool     {}", tool(task)));
+    ui.out(&format!("server   {}", task.server));
+    ui.out(&format!("scope    {}", task.scope));
+    ui.out(&format!("made     {} ago", ago(now, task.created_ms)));
+    ui.out(&format!("changed  {} ago", ago(now, task.updated_ms)));
+    if task.fetched.is_some() {
+        ui.note(&format!("`taskgate tasks {} --result` prints its result", task.id));
+    }
+}
+
+fn outcome(id: &str, json: bool, reached: &mut Reached, ui: Ui) -> Result<(), Failure> {
+    let ask = Ask::Outcome { id: id.to_owned() };
+    let outcome: Outcome = control::ask(&mut reached.stream, &ask).map_err(refused)?;
+    if json {
+        ui.json(&outcome);
+        return Ok(());
+    }
+    match outcome {
+        Outcome::Unfinished => {
+            Err(Failure::new(exit::FAILED, "it is not over yet", "`taskgate tasks` shows when it is"))
+        }
+        Outcome::Result(result) => {
+            ui.raw(&text_of(result.get()));
+            Ok(())
+        }
+        Outcome::Error(error) => {
+            ui.out(error.get());
+            Err(Failure::said(exit::FAILED))
+        }
+        Outcome::None(why) => {
+            Err(Failure::new(exit::FAILED, format!("it has no result: {why}"), "call again"))
+        }
+    }
+}
+
+/// The text in a result; all of it, where there is other content too.
+fn text_of(result: &str) -> String {
+    let parsed: Value = serde_json::from_str(result).unwrap_or_default();
+    let texts: Option<Vec<&str>> = parsed["content"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter()
+        .map(|part| if part["type"] == "text" { part["text"].as_str() } else { None })
+        .collect();
+    match texts {
+        Some(texts) if !texts.is_empty() => texts.join("\n") + "\n",
+        Some(_) | None => format!("{result}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_shown_as_its_text_or_else_whole() {
+        assert_eq!(
+            text_of(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#),
+            "a\nb\n"
+        );
+        let image = r#"{"content":[{"type":"image","data":""}]}"#;
+        assert_eq!(text_of(image), format!("{image}\n"));
+        assert_eq!(text_of(r#"{"structuredContent":{}}"#), "{\"structuredContent\":{}}\n");
+    }
+}
