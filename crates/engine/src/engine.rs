@@ -216,7 +216,7 @@ impl Engine {
                 leave(&self);
                 let Some(earlier) = earlier else { return Ok(Submitted::JoinedPurged) };
                 let is_again = earlier.call.frame.is_some() && earlier.call.frame == record.call.frame;
-                let handle = self.handle_of(*earlier);
+                let Some(handle) = self.watch(*earlier).await? else { return Ok(Submitted::JoinedPurged) };
                 return Ok(if is_again { Submitted::Again(handle) } else { Submitted::Joined(handle) });
             }
             Err(error) => {
@@ -294,10 +294,10 @@ impl Engine {
                 (record.principal == *principal && !self.is_expired(&record)).then(|| Handle::new(live))
             );
         }
-        let record = self.parts.store.load(principal, id).await?;
-        Ok(record
-            .filter(|record| !self.is_expired(record))
-            .map(|record| Handle::new(Arc::new(Live::new(Arc::new(record))))))
+        match self.parts.store.load(principal, id).await? {
+            Some(record) if !self.is_expired(&record) => self.watch(record).await,
+            Some(_) | None => Ok(None),
+        }
     }
 
     /// Cancels by the rule of the dialect. `None` for a task that [`Engine::find`] would not find.
@@ -473,8 +473,31 @@ impl Engine {
         self.registry.get(id).filter(|live| live.record().principal == *principal)
     }
 
-    fn handle_of(&self, record: Record) -> Handle {
-        Handle::new(self.registry.get(&record.id).unwrap_or_else(|| Arc::new(Live::new(Arc::new(record)))))
+    /// A handle of what was read from the store. `None` if the task was purged meanwhile.
+    ///
+    /// Whoever recorded a call shows it in memory a moment after it is on disk. A handle made in that moment would never
+    /// hear of the end, so it is waited for.
+    async fn watch(&self, mut record: Record) -> Result<Option<Handle>, taskgate_store::Error> {
+        let patience = tokio::time::Instant::now() + TURN_PATIENCE;
+        loop {
+            let inserted = self.registry.inserted.notified();
+            tokio::pin!(inserted);
+            inserted.as_mut().enable();
+            if let Some(live) = self.registry.get(&record.id) {
+                return Ok(Some(Handle::new(live)));
+            }
+            if record.task.ending().is_none() {
+                // It may have come, ended and gone since it was read.
+                match self.parts.store.load(&record.principal, &record.id).await? {
+                    Some(newest) => record = newest,
+                    None => return Ok(None),
+                }
+            }
+            let is_over = record.task.ending().is_some();
+            if is_over || tokio::time::timeout_at(patience, inserted).await.is_err() {
+                return Ok(Some(Handle::new(Arc::new(Live::new(Arc::new(record))))));
+            }
+        }
     }
 
     /// Decides, appends and publishes: the one way by which a record changes.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use taskgate_core::id::{Principal, TaskId};
 use taskgate_core::task::Ending;
+use tokio::sync::Notify;
 
 use crate::handle::Live;
 
@@ -22,6 +23,8 @@ pub(crate) struct Registry {
     finished: Mutex<VecDeque<TaskId>>,
     finished_max: usize,
     counts: Mutex<HashMap<Principal, usize>>,
+    /// Wakes those who know of a task that is not here yet.
+    pub(crate) inserted: Notify,
 }
 
 impl Registry {
@@ -32,6 +35,7 @@ impl Registry {
             finished: Mutex::new(VecDeque::new()),
             finished_max,
             counts: Mutex::new(HashMap::new()),
+            inserted: Notify::new(),
         }
     }
 
@@ -47,6 +51,7 @@ impl Registry {
     pub(crate) fn insert(&self, live: &Arc<Live>) {
         let id = live.record().id.clone();
         self.shard(&id).lock().insert(id, live.clone());
+        self.inserted.notify_waiters();
     }
 
     /// Counts one more unfinished task; `false` if that would be more than `max`.

@@ -93,14 +93,18 @@ impl MemoryStore {
             return Err(Error::Closed.into());
         }
         let fault = self.kept.faults.lock().get_mut(&command).and_then(VecDeque::pop_front);
-        let mut ambiguous = None;
+        let (mut ambiguous, mut late) = (None, None);
         match fault {
             None => {}
             Some(Fault::Fail(error)) => return Err(error.into()),
             Some(Fault::Ambiguous(error)) => ambiguous = Some(error),
             Some(Fault::Wait(wait)) => wait.await,
+            Some(Fault::Late(wait)) => late = Some(wait),
         }
         let outcome = apply(&mut self.kept.state.lock());
+        if let Some(late) = late {
+            late.await;
+        }
         match ambiguous {
             Some(error) => Err(error.into()),
             None => outcome,

@@ -8,7 +8,7 @@ use taskgate_core::recovery::Survival;
 use taskgate_core::task::CancelRule;
 use taskgate_engine::back::Answer;
 use taskgate_engine::engine::{NewCall, Submitted};
-use taskgate_store::memory::CommandKind;
+use taskgate_store::memory::{CommandKind, Fault};
 use taskgate_store::record::Frame;
 use taskgate_store::{Join, Store, Unfetched};
 
@@ -152,4 +152,36 @@ async fn a_cancellation_of_what_is_over_counts_nothing_twice() {
     assert_eq!(stage.engine.live(), 1);
     stage.engine.cancel(&me(), &over, CancelRule::Wish).await.unwrap();
     assert_eq!(stage.engine.live(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inv_35_a_call_that_joins_in_the_moment_of_the_first_one_s_recording_hears_of_its_end() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    // The first is on disk, and its store has not said so yet.
+    let (say, said) = tokio::sync::oneshot::channel();
+    let late = Box::pin(async move { said.await.unwrap_or_default() });
+    stage.store.inject(CommandKind::Create, Fault::Late(late));
+    let (engine, back) = (stage.engine.clone(), stage.back.clone());
+    let first = tokio::spawn(async move { engine.submit(framed(1), back).await.unwrap() });
+    while stage.store.unfinished(None, 1).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let joins = [framed(1), framed(2)].map(|new| {
+        let (engine, back) = (stage.engine.clone(), stage.back.clone());
+        tokio::spawn(async move { engine.submit(new, back).await.unwrap() })
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    say.send(()).unwrap();
+    stage.back.hear().await.answer.send(text("{\"r\":1}")).unwrap();
+    for join in joins {
+        match join.await.unwrap() {
+            Submitted::Again(mut handle) | Submitted::Joined(mut handle) => {
+                assert_eq!(returned(&*handle.over().await), b"{\"r\":1}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(first.await.unwrap(), Submitted::Started(_)));
 }

@@ -31,6 +31,8 @@ pub enum Fault {
     Ambiguous(Error),
     /// It waits for this before it does anything: a sleep on the test's clock, or a signal of the test's.
     Wait(Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// It does what it does, and says so only after this.
+    Late(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
 
 impl fmt::Debug for Fault {
@@ -39,6 +41,7 @@ impl fmt::Debug for Fault {
             Fault::Fail(error) => f.debug_tuple("Fail").field(error).finish(),
             Fault::Ambiguous(error) => f.debug_tuple("Ambiguous").field(error).finish(),
             Fault::Wait(_) => f.write_str("Wait(…)"),
+            Fault::Late(_) => f.write_str("Late(…)"),
         }
     }
 }
