@@ -158,8 +158,16 @@ impl Core {
         // Augmented calls name their task when they ask; only the others need to be alone (design 5).
         let _turn = match (&self.lane, form) {
             (Some(lane), Asking::Held | Asking::Directed) => {
+                let turn = async {
+                    self.traffic.clear().await;
+                    if lane.is_for_all || self.traffic.is_asking(&call.tool) {
+                        lane.turn.clone().acquire_owned().await.ok()
+                    } else {
+                        None
+                    }
+                };
                 tokio::select! {
-                    turn = lane.clone().acquire_owned() => turn.ok(),
+                    turn = turn => turn,
                     () = stop.cancelled() => {
                         let heard = Heard::NeverSent(String::from("it was stopped before its turn"));
                         return Said { id: 0, heard, session: None };

@@ -48,7 +48,7 @@ pub(crate) struct Core {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) link: Link,
     /// Held by a call whose server could not say who asks (design 5). None if calls may run together.
-    pub(crate) lane: Option<Arc<Semaphore>>,
+    pub(crate) lane: Option<Lane>,
     /// What refusals taught about single tools.
     pub(crate) learned: Mutex<HashMap<String, TaskSupport>>,
     pub(crate) tools: Mutex<Option<(Arc<ToolTable>, Instant)>>,
@@ -160,6 +160,14 @@ pub(crate) struct Said {
     pub(crate) session: Option<Arc<str>>,
 }
 
+/// Where calls take turns, so that it is known who asks.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) turn: Arc<Semaphore>,
+    /// All calls, and not only those of tools that have asked something before.
+    pub(crate) is_for_all: bool,
+}
+
 impl Core {
     pub(crate) fn new(
         config: Arc<ServerConfig>,
@@ -175,7 +183,8 @@ impl Core {
         let offers = traffic.offers();
         // Roots alone need no lane: they are asked of the client as a whole.
         let asks_in_calls = offers.elicitation.is_some() || offers.sampling.is_some();
-        let lane = (is_legacy_pipe && asks_in_calls).then(|| Arc::new(Semaphore::new(1)));
+        let lane = (is_legacy_pipe && asks_in_calls)
+            .then(|| Lane { turn: Arc::new(Semaphore::new(1)), is_for_all: !traffic.is_one_caller() });
         Arc::new(Core {
             config,
             link: opened.link,
@@ -353,7 +362,9 @@ impl Core {
         };
         let params = params.as_deref().map(|params| std::str::from_utf8(params).unwrap_or("{}"));
         let body = message::request(&RequestId::from_u64(id), ask.method, params);
-        let mut ticket = ask.events.clone().map(|events| self.traffic.open(id, ask.sort, events));
+        let mut ticket = ask.events.clone().map(|events| {
+            self.traffic.open(id, ask.sort, ask.name.filter(|_| ask.sort == Sort::Call), events)
+        });
         let stopped = async {
             match ask.stop {
                 Some(stop) => stop.cancelled().await,

@@ -221,9 +221,9 @@ impl Servers {
             Sharing::Apart | Sharing::First => Offers::from_stored(&key.offers),
             Sharing::Nobody => Offers::none(),
         };
-        let opened = match self.open_as(server, offers.clone()).await {
+        let opened = match self.open_as(server, offers.clone(), key).await {
             // The era that was found earlier no longer fits: ask again (B-030).
-            Err(_) if server.era.lock().take().is_some() => self.open_as(server, offers).await,
+            Err(_) if server.era.lock().take().is_some() => self.open_as(server, offers, key).await,
             opened => opened,
         };
         match opened {
@@ -250,9 +250,21 @@ impl Servers {
         }
     }
 
-    async fn open_as(&self, server: &Server, offers: Offers) -> Result<(Arc<Traffic>, Opened), String> {
+    async fn open_as(
+        &self,
+        server: &Server,
+        offers: Offers,
+        key: &BackKey,
+    ) -> Result<(Arc<Traffic>, Opened), String> {
         let config = &server.config;
-        let traffic = Traffic::new(&config.name.0, offers, self.options.random.jitter());
+        let is_one_caller = match config.sharing {
+            Sharing::Apart => !key.principal.is_shared(),
+            // The keeper's servers: one person's, whoever of their hosts calls.
+            Sharing::First => true,
+            Sharing::Nobody => false,
+        };
+        let start = self.options.random.jitter();
+        let traffic = Traffic::new(&config.name.0, offers, is_one_caller, start);
         let known = *server.era.lock();
         let opening = Opening {
             config,

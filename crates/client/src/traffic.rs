@@ -1,6 +1,7 @@
 //! Where a server's own messages go: to the call they belong to, to the task's watcher, or to whoever listens.
 
 use std::collections::{HashMap, HashSet};
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,7 +16,7 @@ use taskgate_wire::offers::Offers;
 use taskgate_wire::rpc_error::code;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::{Era, RequestId, RpcError, answer, dialect, question};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, timeout};
 
 use crate::asker::Asker;
@@ -69,14 +70,22 @@ pub(crate) struct Traffic {
     tools_changed: AtomicBool,
     notices: broadcast::Sender<Notice>,
     asker: watch::Sender<Option<Arc<dyn Asker>>>,
+    /// Whether all calls are one caller's, so that a question to the wrong one of them betrays nobody.
+    is_one_caller: bool,
     state: Mutex<State>,
+    /// No question waits any more for it to become clear whose it is.
+    cleared: Notify,
 }
 
 #[derive(Default)]
 struct State {
     exchanges: HashMap<u64, Exchange>,
-    /// Given up by us, not yet by the server.
-    ghosts: HashSet<u64>,
+    /// Given up by us, not yet by the server; with their tools.
+    ghosts: HashMap<u64, Option<String>>,
+    /// Tools that asked something during a call.
+    asking: HashSet<String>,
+    /// Questions of which it is not clear yet which call asks.
+    unclear: Vec<Parked>,
     watchers: HashMap<String, Exchange>,
     /// Progress tokens that a task keeps after its creation.
     tokens: HashMap<u64, String>,
@@ -87,6 +96,7 @@ struct State {
 struct Exchange {
     serial: u64,
     sort: Sort,
+    tool: Option<String>,
     events: Events,
     flow: Flow,
 }
@@ -113,7 +123,7 @@ impl Traffic {
     /// `start` is unpredictable. A session with a server that was opened before our restart is asked about its tasks
     /// again, while it may still be at requests of before; were their ids used again, it would answer the one by the
     /// other.
-    pub(crate) fn new(server: &str, offers: Offers, start: u32) -> Arc<Traffic> {
+    pub(crate) fn new(server: &str, offers: Offers, is_one_caller: bool, start: u32) -> Arc<Traffic> {
         Arc::new(Traffic {
             server: server.to_owned(),
             era: Mutex::new(Era::Legacy),
@@ -124,7 +134,9 @@ impl Traffic {
             tools_changed: AtomicBool::new(false),
             notices: broadcast::channel(NOTICES).0,
             asker: watch::channel(None).0,
+            is_one_caller,
             state: Mutex::default(),
+            cleared: Notify::new(),
         })
     }
 
@@ -158,9 +170,9 @@ impl Traffic {
         self.tools_changed.load(Ordering::Relaxed)
     }
 
-    /// Opens an exchange: what the server says about request `id` goes to `events`.
-    pub(crate) fn open(self: &Arc<Self>, id: u64, sort: Sort, events: Events) -> Ticket {
-        let exchange = Exchange { serial: id, sort, events, flow: Flow::new() };
+    /// Opens an exchange: what the server says about request `id`, a call of `tool` if it is one, goes to `events`.
+    pub(crate) fn open(self: &Arc<Self>, id: u64, sort: Sort, tool: Option<&str>, events: Events) -> Ticket {
+        let exchange = Exchange { serial: id, sort, tool: tool.map(String::from), events, flow: Flow::new() };
         self.state.lock().exchanges.insert(id, exchange);
         Ticket { traffic: self.clone(), id, is_answered: false, may_haunt: false }
     }
@@ -169,7 +181,8 @@ impl Traffic {
     pub(crate) fn watch(self: &Arc<Self>, serial: u64, task_id: &str, events: Events) -> Watch {
         let parked = {
             let mut state = self.state.lock();
-            let exchange = Exchange { serial, sort: Sort::Other, events: events.clone(), flow: Flow::new() };
+            let exchange =
+                Exchange { serial, sort: Sort::Other, tool: None, events: events.clone(), flow: Flow::new() };
             state.watchers.insert(task_id.to_owned(), exchange);
             state.parked.remove(task_id).unwrap_or_default()
         };
@@ -195,8 +208,32 @@ impl Traffic {
     }
 
     /// An abandoned call was answered after all.
-    pub(crate) fn answered_late(&self, id: u64) {
+    pub(crate) fn answered_late(self: &Arc<Self>, id: u64) {
         self.state.lock().ghosts.remove(&id);
+        self.look_again();
+    }
+
+    /// Whether calls of this server are one caller's, and so may run together until a tool has asked something.
+    pub(crate) fn is_one_caller(&self) -> bool {
+        self.is_one_caller
+    }
+
+    /// Whether `tool` asked something during an earlier call.
+    pub(crate) fn is_asking(&self, tool: &str) -> bool {
+        self.state.lock().asking.contains(tool)
+    }
+
+    /// Waits while a question is open of which nobody knows whose it is. A further call would only make it less clear.
+    pub(crate) async fn clear(&self) {
+        loop {
+            let cleared = self.cleared.notified();
+            tokio::pin!(cleared);
+            cleared.as_mut().enable();
+            if self.state.lock().unclear.is_empty() {
+                return;
+            }
+            cleared.await;
+        }
     }
 
     /// The session starts anew: what was open is void.
@@ -204,6 +241,9 @@ impl Traffic {
         let mut state = self.state.lock();
         state.ghosts.clear();
         state.parked.clear();
+        state.unclear.clear();
+        drop(state);
+        self.cleared.notify_waiters();
     }
 
     /// Hears a notification.
@@ -289,13 +329,49 @@ impl Traffic {
             Whose::Call(events) => self.put(id, question, &events, related, respond),
             Whose::Unwatched => self.park(related.unwrap_or_default(), id.clone(), question, respond),
             Whose::Nobody => self.ask_asker(id.clone(), question, respond),
+            Whose::Unclear if self.is_one_caller => {
+                self.state.lock().unclear.push(Parked { id: id.clone(), question, respond });
+                self.look_again();
+            }
             Whose::Unclear => {
                 // Design 5: such requests name no caller, and a wrong guess would show one caller's question to
-                // another call.
+                // another.
                 let error =
                     RpcError::internal("Several calls are running, and the request names none of them");
                 respond(message::error(Some(id), &error));
             }
+        }
+    }
+
+    /// Looks again at the questions of which it was not clear whose they are: calls have ended since. The one that
+    /// asks does not end, so at last it is the only one left. Where as many ask as there are calls, none of them
+    /// would end; then they are asked of the client as a whole, as its server would without us.
+    fn look_again(self: &Arc<Self>) {
+        let (clear, hopeless) = {
+            let mut state = self.state.lock();
+            if state.unclear.is_empty() {
+                return;
+            }
+            let calls = state.exchanges.values().filter(|exchange| exchange.sort == Sort::Call).count();
+            if state.unclear.len() > 1 && state.unclear.len() >= calls + state.ghosts.len() {
+                (Vec::new(), std::mem::take(&mut state.unclear))
+            } else {
+                match state.whose(&Origin::Pipe) {
+                    Whose::Unclear => return,
+                    Whose::Call(events) => (
+                        std::mem::take(&mut state.unclear).into_iter().zip(iter::repeat(events)).collect(),
+                        Vec::new(),
+                    ),
+                    Whose::Unwatched | Whose::Nobody => (Vec::new(), std::mem::take(&mut state.unclear)),
+                }
+            }
+        };
+        self.cleared.notify_waiters();
+        for (Parked { id, question, respond }, events) in clear {
+            self.put(&id, question, &events, None, respond);
+        }
+        for Parked { id, question, respond } in hopeless {
+            self.ask_asker(id, question, respond);
         }
     }
 
@@ -310,28 +386,14 @@ impl Traffic {
     }
 
     fn whose(&self, origin: &Origin, related: Option<&str>) -> Whose {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if let Some(task_id) = related {
             return match state.watchers.get(task_id) {
                 Some(watcher) => Whose::Call(watcher.events.clone()),
                 None => Whose::Unwatched,
             };
         }
-        if let Origin::Stream(id) = origin
-            && let Some(exchange) = state.exchanges.get(id)
-        {
-            return Whose::Call(exchange.events.clone());
-        }
-        let of = |sort: Sort| state.exchanges.values().filter(move |exchange| exchange.sort == sort);
-        for sort in [Sort::Call, Sort::Augmented, Sort::Reading] {
-            let ghosts = if sort == Sort::Call { state.ghosts.len() } else { 0 };
-            match (of(sort).count() + ghosts, of(sort).next()) {
-                (0, _) => {}
-                (1, Some(only)) => return Whose::Call(only.events.clone()),
-                (_, _) => return Whose::Unclear,
-            }
-        }
-        Whose::Nobody
+        state.whose(origin)
     }
 
     /// Puts a question to an exchange, and sends what it replies.
@@ -419,6 +481,10 @@ impl Traffic {
         for parked in state.parked.values_mut() {
             parked.retain(|parked| parked.id != id);
         }
+        state.unclear.retain(|parked| parked.id != id);
+        if state.unclear.is_empty() {
+            self.cleared.notify_waiters();
+        }
     }
 
     fn nudge(&self, task_id: &str) {
@@ -457,6 +523,45 @@ impl Traffic {
             if exchange.flow.take() {
                 let _ = exchange.events.send(event);
             }
+        }
+    }
+}
+
+impl State {
+    /// Whose a question is that names no task.
+    fn whose(&mut self, origin: &Origin) -> Whose {
+        if let Origin::Stream(id) = origin
+            && let Some(exchange) = self.exchanges.get(id)
+        {
+            return Whose::Call(exchange.events.clone());
+        }
+        for sort in [Sort::Call, Sort::Augmented, Sort::Reading] {
+            let ghosts = if sort == Sort::Call { self.ghosts.len() } else { 0 };
+            let mut of = self.exchanges.values().filter(|exchange| exchange.sort == sort);
+            match (of.next(), of.count() + ghosts) {
+                (None, 0) => {}
+                (Some(only), 0) => {
+                    let events = only.events.clone();
+                    // Learnt for certain: it is the only one.
+                    self.asking.extend(only.tool.clone());
+                    return Whose::Call(events);
+                }
+                (Some(_), _) => return self.only_asking(sort),
+                (None, _) => return Whose::Unclear,
+            }
+        }
+        Whose::Nobody
+    }
+
+    /// Of several calls the one whose tool is known to ask. Such calls take turns, so there is one at most, and what
+    /// was given up.
+    fn only_asking(&self, sort: Sort) -> Whose {
+        let is_asking = |tool: &Option<String>| tool.as_ref().is_some_and(|tool| self.asking.contains(tool));
+        let mut of =
+            self.exchanges.values().filter(|exchange| exchange.sort == sort && is_asking(&exchange.tool));
+        match (of.next(), of.next(), self.ghosts.values().any(is_asking)) {
+            (Some(only), None, false) => Whose::Call(only.events.clone()),
+            (_, _, _) => Whose::Unclear,
         }
     }
 }
@@ -539,12 +644,18 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut state = self.traffic.state.lock();
-        let closed = state.exchanges.remove(&self.id);
-        let is_call = closed.is_some_and(|exchange| exchange.sort == Sort::Call);
-        if is_call && self.may_haunt && !self.is_answered && state.ghosts.len() < GHOSTS_MAX {
-            state.ghosts.insert(self.id);
+        {
+            let mut state = self.traffic.state.lock();
+            let closed = state.exchanges.remove(&self.id).filter(|exchange| exchange.sort == Sort::Call);
+            if let Some(call) = closed
+                && self.may_haunt
+                && !self.is_answered
+                && state.ghosts.len() < GHOSTS_MAX
+            {
+                state.ghosts.insert(self.id, call.tool);
+            }
         }
+        self.traffic.look_again();
     }
 }
 

@@ -170,7 +170,7 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
         round: None,
     };
     let mut flight = Flight::new(checked.upstream.call(outgoing), matches!(checked.via, Via::Modern(_)));
-    let until = Instant::now() + checked.patience();
+    let until = checked.until();
     let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
     loop {
         let next = tokio::select! {
@@ -256,7 +256,7 @@ async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
 async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
     // Only what is recorded before it is sent can be known again when it comes once more.
-    let new = checked.new_call(join, checked.exchange.frame);
+    let new = checked.new_call(join, checked.exchange.sent.frame);
     let back = checked.upstream.clone();
     let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
         Submitted::Started(handle) => (handle, Start::Fresh),
@@ -291,7 +291,7 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
         (Carry::Augmented | Carry::Extension | Carry::Plain, _) => {
             let wait = match checked.route {
                 Route::Task => Wait::Lasted,
-                Route::Auto | Route::Sync => Wait::Until(Instant::now() + checked.patience()),
+                Route::Auto | Route::Sync => Wait::Until(checked.until()),
             };
             wait::wait(&checked, handle, wait, start).await
         }
@@ -327,7 +327,7 @@ fn sentence(words: &str) -> String {
 
 impl Checked<'_> {
     /// How long to wait for the answer itself.
-    pub(crate) fn patience(&self) -> Duration {
+    fn patience(&self) -> Duration {
         let limits = &self.exchange.gateway.config.limits;
         Limits::span(match (self.route, self.carry) {
             (Route::Auto, Carry::Extension) => limits.task_after,
@@ -335,6 +335,11 @@ impl Checked<'_> {
                 self.exchange.policy.sync_budget(limits)
             }
         })
+    }
+
+    /// Until when to wait for it, since its client waits from when it sent the call first.
+    pub(crate) fn until(&self) -> Instant {
+        self.exchange.sent.since + self.patience()
     }
 
     fn new_call(&self, join: Join, frame: Option<Frame>) -> NewCall {

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use taskgate_client::RawAnswer;
 use taskgate_core::id::Principal;
 use taskgate_engine::back::BackKey;
-use taskgate_store::record::Frame;
 use taskgate_wire::errors;
 use taskgate_wire::id::RequestId;
 use taskgate_wire::json;
@@ -24,6 +23,7 @@ use crate::gateway::Gateway;
 use crate::level::Level;
 use crate::modern::Modern;
 use crate::outlet::Outlet;
+use crate::pipe::Sent;
 use crate::reply::Reply;
 use crate::requests::Running;
 use crate::session::Session;
@@ -36,8 +36,8 @@ pub(crate) struct Exchange {
     pub(crate) policy: Arc<ServerPolicy>,
     pub(crate) principal: Principal,
     pub(crate) request: Request,
-    /// By which it is known again, should it come once more.
-    pub(crate) frame: Option<Frame>,
+    /// By which it is known again should it come once more, and when it came first.
+    pub(crate) sent: Sent,
     /// Its own way back.
     pub(crate) outlet: Outlet,
     /// Where it can be cancelled by name: everywhere but in stateless HTTP.

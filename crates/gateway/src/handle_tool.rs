@@ -14,7 +14,6 @@ use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::text::SafeText;
 use taskgate_wire::time;
 use taskgate_wire::version::Version;
-use tokio::time::Instant;
 
 use crate::calls::Start;
 use crate::config::Limits;
@@ -141,7 +140,7 @@ async fn find(exchange: &Exchange, arguments: &Object<'_>) -> Result<Result<Hand
 async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said, Failure> {
     let gateway = &exchange.gateway;
     let limits = &gateway.config.limits;
-    let until = Instant::now() + Limits::span(exchange.policy.sync_budget(limits));
+    let until = exchange.sent.since + Limits::span(exchange.policy.sync_budget(limits));
     let mut signals = handle.signals();
     let mut signals_open = true;
     let token = via.progress_token(&exchange.request);

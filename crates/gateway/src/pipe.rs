@@ -13,6 +13,7 @@ use taskgate_wire::place::{Placement, place_stdio};
 use taskgate_wire::rpc_error::RpcError;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Limits, ServerPolicy};
@@ -45,6 +46,23 @@ pub struct Incoming {
     /// By which it is known again, should it be sent once more after our end: a call that was recorded by it is not
     /// made twice (R3.3, design 4).
     pub frame: Option<Frame>,
+    /// When the client sent it first. A call that is sent once more is answered within the time that its client
+    /// began to count then.
+    pub since: Instant,
+}
+
+/// What is known of a request besides its text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) frame: Option<Frame>,
+    pub(crate) since: Instant,
+}
+
+impl Sent {
+    /// By nobody who would send it again.
+    pub(crate) fn now() -> Sent {
+        Sent { frame: None, since: Instant::now() }
+    }
 }
 
 /// One message to a client.
@@ -127,7 +145,7 @@ impl Pipe {
     async fn serve(&mut self, mut incoming: mpsc::Receiver<Incoming>, shutdown: &CancellationToken) {
         let max = self.gateway.config.limits.message_bytes_max;
         loop {
-            let Incoming { message, frame } = tokio::select! {
+            let Incoming { message, frame, since } = tokio::select! {
                 incoming = incoming.recv() => match incoming {
                     Some(incoming) => incoming,
                     None => return,
@@ -140,21 +158,21 @@ impl Pipe {
                 self.outlet.deliver(message::error(None, &RpcError::too_large(max))).await;
             } else if !message.iter().all(u8::is_ascii_whitespace) {
                 tokio::select! {
-                    () = self.message(message, frame) => {}
+                    () = self.message(message, Sent { frame, since }) => {}
                     () = shutdown.cancelled() => return,
                 }
             }
         }
     }
 
-    async fn message(&mut self, line: Bytes, frame: Option<Frame>) {
+    async fn message(&mut self, line: Bytes, sent: Sent) {
         let parsed = message::parse(line.clone());
         let initialized = self.session.as_ref().map(|session| session.version());
         match place_stdio(parsed.as_ref(), initialized) {
             Placement::Modern(meta) => {
                 let modern = Modern::of(&meta);
                 if let Ok(Message::Request(request)) = parsed {
-                    self.spawn(request, Via::Modern(modern), frame).await;
+                    self.spawn(request, Via::Modern(modern), sent).await;
                 }
             }
             Placement::ModernNotification => {
@@ -167,8 +185,8 @@ impl Pipe {
                     self.initialize(&request).await;
                 }
             }
-            Placement::Legacy(_) => self.legacy(parsed, frame).await,
-            Placement::Batch => self.batch(&line, frame).await,
+            Placement::Legacy(_) => self.legacy(parsed, sent).await,
+            Placement::Batch => self.batch(&line, sent).await,
             Placement::Refuse { error, .. } => {
                 let id = match &parsed {
                     Ok(Message::Request(request)) => Some(request.id()),
@@ -209,10 +227,10 @@ impl Pipe {
         }
     }
 
-    async fn legacy(&mut self, parsed: Result<Message, Malformed>, frame: Option<Frame>) {
+    async fn legacy(&mut self, parsed: Result<Message, Malformed>, sent: Sent) {
         match (parsed, self.session.clone()) {
             (Ok(Message::Request(request)), Some(session)) => {
-                self.spawn(request, Via::Legacy(session), frame).await;
+                self.spawn(request, Via::Legacy(session), sent).await;
             }
             // D-013: a ping may be answered before anything else.
             (Ok(Message::Request(request)), None) => {
@@ -233,7 +251,7 @@ impl Pipe {
     }
 
     /// Runs a request beside the others.
-    async fn spawn(&mut self, request: Request, via: Via, frame: Option<Frame>) {
+    async fn spawn(&mut self, request: Request, via: Via, sent: Sent) {
         let Some(running) = self.begin(&request, &via) else {
             self.outlet.deliver(message::error(Some(request.id()), &too_many())).await;
             return;
@@ -243,7 +261,7 @@ impl Pipe {
         // What is only held open ends with its client; the rest may finish.
         let is_held = matches!(request.method(), "tasks/result" | "subscriptions/listen");
         let is_listen = request.method() == "subscriptions/listen";
-        let exchange = self.exchange(request, running, frame);
+        let exchange = self.exchange(request, running, sent);
         self.running.spawn(async move {
             let reply = tokio::select! {
                 reply = dispatch::request(exchange, via) => reply,
@@ -266,13 +284,13 @@ impl Pipe {
         }
     }
 
-    fn exchange(&self, request: Request, running: Running, frame: Option<Frame>) -> Exchange {
+    fn exchange(&self, request: Request, running: Running, sent: Sent) -> Exchange {
         Exchange {
             gateway: self.gateway.clone(),
             policy: self.policy.clone(),
             principal: self.principal.clone(),
             request,
-            frame,
+            sent,
             outlet: self.outlet.clone(),
             running: Some(running),
             stopping: self.stopping.clone(),
@@ -280,7 +298,7 @@ impl Pipe {
     }
 
     /// A batch of 2025-03-26 (D-005): its answers come together.
-    async fn batch(&mut self, line: &Bytes, frame: Option<Frame>) {
+    async fn batch(&mut self, line: &Bytes, sent: Sent) {
         let messages = match message::parse_batch(line) {
             Ok(messages) if messages.len() <= usize::from(BATCH_MAX) => messages,
             Ok(_) => {
@@ -296,14 +314,13 @@ impl Pipe {
             match message {
                 Ok(Message::Request(request)) => match session.requests.begin(request.id()) {
                     Some(running) => {
-                        let exchange =
-                            self.exchange(request, running, frame.map(|frame| within(frame, place)));
+                        let exchange = self.exchange(request, running, within(sent, place));
                         working.push(dispatch::request(exchange, Via::Legacy(session.clone())));
                     }
                     None => answers.push(message::error(Some(request.id()), &too_many())),
                 },
                 Ok(other @ (Message::Notification(_) | Message::Response(_))) => {
-                    self.legacy(Ok(other), None).await;
+                    self.legacy(Ok(other), sent).await;
                 }
                 Err(malformed) => answers.push(message::error(malformed.id(), &malformed.to_rpc())),
             }
@@ -332,8 +349,9 @@ impl Pipe {
 
 /// The frame of one message of a batch, which the frame of the whole cannot tell from the others. A pipe never comes
 /// to 2^56 messages.
-fn within(frame: Frame, place: u8) -> Frame {
-    Frame { sequence: frame.sequence | (u64::from(place) << 56), ..frame }
+fn within(sent: Sent, place: u8) -> Sent {
+    let of = |frame: Frame| Frame { sequence: frame.sequence | (u64::from(place) << 56), ..frame };
+    Sent { frame: sent.frame.map(of), ..sent }
 }
 
 fn too_many() -> RpcError {

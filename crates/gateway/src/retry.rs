@@ -11,7 +11,6 @@ use taskgate_wire::mrtr::{self, Retry};
 use taskgate_wire::offers::Offers;
 use taskgate_wire::question;
 use taskgate_wire::rpc_error::RpcError;
-use tokio::time::Instant;
 
 use crate::calls::{self, Checked, Start};
 use crate::dispatch::{Exchange, Failure, text};
@@ -61,7 +60,7 @@ pub(crate) async fn go_on(checked: Checked<'_>, retry: Retry<'_>) -> Result<Repl
         .ok_or_else(RpcError::unknown_task)?;
     let handle = find_id(checked.exchange, &id).await?;
     take_answers(&checked.exchange.gateway, &handle, retry.answers).await?;
-    let until = Wait::Until(Instant::now() + checked.patience());
+    let until = Wait::Until(checked.until());
     wait::wait(&checked, handle, until, Start::Fresh).await
 }
 

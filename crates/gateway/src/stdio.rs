@@ -9,6 +9,7 @@ use taskgate_wire::message;
 use taskgate_wire::rpc_error::RpcError;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Limits;
@@ -80,7 +81,7 @@ async fn read<R: AsyncBufRead + Unpin>(
                 let _ = outgoing.send(Outgoing { message, delivers: None }).await;
             }
             Line::Message(message) => {
-                if lines.send(Incoming { message, frame: None }).await.is_err() {
+                if lines.send(Incoming { message, frame: None, since: Instant::now() }).await.is_err() {
                     return Ok(());
                 }
             }

@@ -11,6 +11,8 @@ BEHAVIOUR = set(sys.argv[1:])
 LOCK = threading.Lock()
 ASKED = {}
 WAITING = {}
+RELEASED = threading.Event()
+BOTH = threading.Barrier(2)
 
 
 def option(name, default=None):
@@ -37,12 +39,18 @@ def fail(id, code, message, data=None):
     send({"jsonrpc": "2.0", "id": id, "error": error})
 
 
-def ask(id, method, params=None):
+def ask(id, method, params=None, announce=False):
     done = threading.Event()
     WAITING[id] = done
     send({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}})
+    if announce:
+        send(CHANGED)
     done.wait()
     return ASKED[id]
+
+
+# By this a test learns how far a call has come.
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
 def text(words, **more):
@@ -68,6 +76,21 @@ def call(message):
                   "params": {"progressToken": token, "progress": n, "message": "step"}})
         reply(id, text("done"))
     elif name == "elicit":
+        said = ask("q-%s" % id, "elicitation/create", {"message": arguments["q"], "requestedSchema": {}})
+        reply(id, text(json.dumps(said)))
+    elif name == "held":
+        send(CHANGED)
+        RELEASED.wait()
+        reply(id, text("released"))
+    elif name == "release":
+        RELEASED.set()
+        reply(id, text("fine"))
+    elif name == "elicit-and-announce":
+        said = ask("q-%s" % id, "elicitation/create", {"message": arguments["q"], "requestedSchema": {}}, True)
+        reply(id, text(json.dumps(said)))
+    elif name == "elicit-together":
+        # Asks only once two such calls are here.
+        BOTH.wait()
         said = ask("q-%s" % id, "elicitation/create", {"message": arguments["q"], "requestedSchema": {}})
         reply(id, text(json.dumps(said)))
     elif name == "crash":
@@ -190,10 +213,13 @@ def serve(message):
     elif method == "tools/call":
         call(message)
     elif method == "announce":
-        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        send(CHANGED)
         if "roots" in BEHAVIOUR:
             ROOTS.wait()
         reply(id, {"roots": ASKED.get("r1"), "cancelled": CANCELLED, "pid": os.getpid()})
+    elif method == "release":
+        RELEASED.set()
+        reply(id, {})
     elif method == "notifications/cancelled":
         CANCELLED.append(message["params"]["requestId"])
     elif method.startswith("tasks/"):

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use taskgate_client::{Asker, Notice, RawAnswer};
+use taskgate_client::{Asker, Notice, RawAnswer, Session};
 use taskgate_core::gate::{Asking, BackTasks, TaskSupport};
+use taskgate_core::id::Principal;
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::Question;
-use taskgate_engine::back::{Answer, Back, BackEvent, Backs, LookError, Reply, Stand};
+use taskgate_engine::back::{Answer, Back, BackEvent, BackKey, Backs, LookError, Reply, Stand};
 use taskgate_wire::Era;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::support::{ELICITS, answer, key, legacy, open, python, returned, servers, tool, upstream};
@@ -245,6 +248,101 @@ async fn design_5_calls_that_may_ask_take_turns() {
     assert!(returned(one.await.unwrap()).contains("accept"));
     answer(&mut second.events, "{\"action\":\"decline\"}").await;
     assert!(returned(two.await.unwrap()).contains("decline"));
+}
+
+type Events = mpsc::UnboundedReceiver<BackEvent>;
+
+/// Begins a call of a tool that announces how far it has come, and waits for that.
+async fn begun(session: &Session, name: &str) -> (JoinHandle<Answer>, Events) {
+    let mut notices = session.notices();
+    let call = session.call(tool(name, Asking::Held));
+    let answer = tokio::spawn(call.answer);
+    while !matches!(notices.recv().await.unwrap(), Notice::ToolsChanged) {}
+    (answer, call.events)
+}
+
+async fn release(session: &Session) {
+    let RawAnswer::Result(_) = session.request("release", None).answer.await else { panic!("no result") };
+}
+
+#[tokio::test]
+async fn design_5_a_tool_that_never_asked_holds_up_no_other_call() {
+    let (_servers, session) = open(legacy(python(&[])), ELICITS).await;
+    let (held, _) = begun(&session, "held").await;
+    assert_eq!(returned(session.call(tool("release", Asking::Held)).answer.await), "fine");
+    assert_eq!(returned(held.await.unwrap()), "released");
+}
+
+#[tokio::test]
+async fn design_5_a_first_question_waits_until_it_is_clear_which_call_asks() {
+    let (_servers, session) = open(legacy(python(&[])), ELICITS).await;
+    let (held, mut quiet) = begun(&session, "held").await;
+    let (asks, mut asked) = begun(&session, "elicit-and-announce").await;
+    assert!(asked.try_recv().is_err() && quiet.try_recv().is_err(), "nobody is asked by a guess");
+    // A further call would make it less clear, so it waits.
+    let mut echo = session.call(tool("echo", Asking::Held));
+    tokio::select! {
+        biased;
+        _ = &mut echo.answer => panic!("it was sent meanwhile"),
+        _ = session.request("announce", None).answer => {}
+    }
+    release(&session).await;
+    assert_eq!(returned(held.await.unwrap()), "released");
+    answer(&mut asked, "{\"action\":\"accept\"}").await;
+    assert!(returned(asks.await.unwrap()).contains("accept"));
+    assert!(returned(echo.answer.await).contains("echo"));
+}
+
+#[tokio::test]
+async fn design_5_a_tool_that_is_known_to_ask_is_asked_for_at_once() {
+    let (_servers, session) = open(legacy(python(&[])), ELICITS).await;
+    let mut first = session.call(tool("elicit", Asking::Held));
+    let one = tokio::spawn(first.answer);
+    answer(&mut first.events, "{\"action\":\"accept\"}").await;
+    one.await.unwrap();
+    let (held, _) = begun(&session, "held").await;
+    let mut second = session.call(tool("elicit", Asking::Held));
+    let two = tokio::spawn(second.answer);
+    answer(&mut second.events, "{\"action\":\"decline\"}").await;
+    assert!(returned(two.await.unwrap()).contains("decline"));
+    release(&session).await;
+    held.await.unwrap();
+}
+
+#[tokio::test]
+async fn design_5_where_all_calls_ask_at_once_the_client_is_asked_as_a_whole() {
+    let (_servers, session) = open(legacy(python(&[])), ELICITS).await;
+    session.set_asker(Box::new(Accepts));
+    let one = tokio::spawn(session.call(tool("elicit-together", Asking::Held)).answer);
+    let two = tokio::spawn(session.call(tool("elicit-together", Asking::Held)).answer);
+    assert!(returned(one.await.unwrap()).contains("accept"));
+    assert!(returned(two.await.unwrap()).contains("accept"));
+}
+
+#[tokio::test]
+async fn design_5_calls_of_callers_who_cannot_be_told_apart_take_turns_all() {
+    let servers = servers(legacy(python(&[])));
+    let key = BackKey { principal: Principal::anonymous(), ..key(ELICITS) };
+    let session = servers.session(&key).await.unwrap();
+    let (held, _) = begun(&session, "held").await;
+    let mut other = session.call(tool("release", Asking::Held));
+    tokio::select! {
+        biased;
+        _ = &mut other.answer => panic!("it was sent beside the first"),
+        _ = session.request("announce", None).answer => {}
+    }
+    release(&session).await;
+    held.await.unwrap();
+    assert_eq!(returned(other.answer.await), "fine");
+}
+
+struct Accepts;
+
+#[async_trait::async_trait]
+impl Asker for Accepts {
+    async fn ask(&self, _question: Question) -> Reply {
+        Reply::Result(bytes::Bytes::from_static(b"{\"action\":\"accept\"}"))
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::dispatch::{self, Exchange, Via};
 use crate::event_id::{Answers, EventId};
 use crate::modern::Modern;
 use crate::outlet::Outlet;
+use crate::pipe::Sent;
 use crate::reply::{End, Reply};
 use crate::session::Session;
 use crate::{incoming, initialize};
@@ -169,7 +170,7 @@ async fn modern_request(
         policy: caller.policy,
         principal: caller.principal,
         request,
-        frame: None,
+        sent: Sent::now(),
         outlet,
         running: None,
         stopping,
@@ -236,7 +237,7 @@ fn legacy_work(caller: &Caller, session: &Arc<Session>, request: Request) -> Res
         policy: caller.policy.clone(),
         principal: caller.principal.clone(),
         request,
-        frame: None,
+        sent: Sent::now(),
         outlet,
         running: Some(running),
         stopping: caller.gateway.stopping.clone(),

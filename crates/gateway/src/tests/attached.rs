@@ -1,5 +1,7 @@
 //! Clients on pipes that somebody else carries: frames, results that wait, and what a client sees that comes back.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 use taskgate_core::gate::{BackTasks, ToolMode};
@@ -10,6 +12,7 @@ use taskgate_store::{Store, Whose};
 use taskgate_wire::version::Version;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::rig::{Fake, Rig, config, modern_body, patient, redact, with_tasks};
@@ -23,6 +26,8 @@ struct Client {
     from: mpsc::Receiver<Outgoing>,
     serving: JoinHandle<std::io::Result<()>>,
     shutdown: CancellationToken,
+    /// When it says that it sent what it sends.
+    since: Instant,
 }
 
 fn agent() -> Principal {
@@ -52,7 +57,7 @@ impl Client {
         let attached = Attached { server, principal: agent() };
         let serving =
             tokio::spawn(async move { gateway.serve_pipe(attached, incoming, outgoing, stop).await });
-        Client { to: Some(to), from, serving, shutdown }
+        Client { to: Some(to), from, serving, shutdown, since: Instant::now() }
     }
 
     fn start(rig: &Rig) -> Client {
@@ -67,7 +72,7 @@ impl Client {
 
     async fn bytes(&self, message: &[u8], frame: Option<Frame>) {
         let message = Bytes::copy_from_slice(message);
-        self.to.as_ref().unwrap().send(Incoming { message, frame }).await.unwrap();
+        self.to.as_ref().unwrap().send(Incoming { message, frame, since: self.since }).await.unwrap();
     }
 
     async fn say(&self, message: Value, frame: Option<Frame>) {
@@ -168,6 +173,20 @@ async fn r3_3_a_frame_that_is_sent_again_is_one_call_and_nobody_is_told() {
     let (_, again) = second.tool("slow", json!({"n": 1}), frame(2)).await;
     assert_eq!(again, delivers);
     assert_eq!(rig.fake.calls.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn r2_6_a_call_that_is_sent_again_is_answered_in_the_time_of_its_first_sending() {
+    let rig = Rig::with(kept(patient())).await;
+    let (mut client, _) = Client::open(&rig, json!({})).await;
+    // The gateway before this one died while the client waited for it; the client's own limit runs on.
+    client.since = Instant::now() - Duration::from_secs(60);
+    let (stands_in, _) = client.tool("slow", json!({"n": 1}), frame(2)).await;
+    let words = stands_in["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("goes on in the background"), "{words}");
+    let id = &stands_in["structuredContent"]["taskgate"]["taskId"];
+    let (waited, _) = client.tool("taskgate_task", json!({"action": "wait", "taskId": id}), None).await;
+    assert_eq!(&waited["structuredContent"]["taskgate"]["taskId"], id, "nor does the wait begin anew");
 }
 
 #[tokio::test]
@@ -315,7 +334,7 @@ async fn design_4_one_agents_tasks_are_seen_at_each_of_its_servers_and_at_nobody
     let (gateway, shutdown) = (rig.gateway.clone(), CancellationToken::new());
     let stop = shutdown.clone();
     let serving = tokio::spawn(async move { gateway.serve_pipe(attached, incoming, outgoing, stop).await });
-    let mut stranger = Client { to: Some(to), from, serving, shutdown };
+    let mut stranger = Client { to: Some(to), from, serving, shutdown, since: Instant::now() };
     let opened = stranger.initialize("2025-11-25", json!({})).await;
     assert_eq!(opened["instructions"], "Be kind.");
     let (said, _) = stranger.tool("taskgate_task", json!({"action": "wait", "taskId": id}), None).await;
