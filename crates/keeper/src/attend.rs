@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::attachment::{self, Attachment};
@@ -183,6 +183,7 @@ impl Session {
     async fn read(self, mut reader: Reader, incoming: mpsc::Sender<Incoming>) -> Quiet {
         let mut look = LOOK_FOR_NAME;
         let mut fetching = JoinSet::new();
+        let mut age = None;
         loop {
             let frame = tokio::select! {
                 frame = reader.next() => Some(frame),
@@ -210,10 +211,12 @@ impl Session {
                     let noted = async { while fetching.join_next().await.is_some() {} };
                     let _ = timeout(FETCHED, noted).await;
                     let frame = Some(Stamp { attachment: self.stamp, sequence });
-                    if incoming.send(Incoming { message: payload, frame }).await.is_err() {
+                    let since = began(Instant::now(), age.take().filter(|(of, _)| *of == sequence));
+                    if incoming.send(Incoming { message: payload, frame, since }).await.is_err() {
                         return Quiet::Closed;
                     }
                 }
+                Kind::Age => age = Some((sequence, payload)),
                 Kind::Ack => {
                     for task in take_delivered(&self.delivering, sequence) {
                         let (gateway, principal) =
@@ -271,6 +274,12 @@ impl Session {
     }
 }
 
+/// When the host sent a message, of which the pipe may have said how old it is.
+fn began(now: Instant, age: Option<(u64, Bytes)>) -> Instant {
+    let millis = age.and_then(|(_, age)| Some(u64::from_le_bytes(*age.first_chunk()?)));
+    millis.and_then(|millis| now.checked_sub(Duration::from_millis(millis))).unwrap_or(now)
+}
+
 fn take_delivered(delivering: &Delivering, sequence: u64) -> Vec<TaskId> {
     let mut delivering = delivering.lock();
     let count = delivering.iter().take_while(|(number, _)| *number <= sequence).count();
@@ -326,5 +335,20 @@ impl Writer {
             Line::Server(text) => self.frame(Kind::Stderr, text.as_bytes()).await,
             Line::Notice(text) => self.frame(Kind::Notice, text.as_bytes()).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_6_a_message_began_when_the_host_sent_it() {
+        let now = Instant::now();
+        let aged = |millis: &[u8]| began(now, Some((1, Bytes::copy_from_slice(millis))));
+        assert_eq!(aged(&25_000_u64.to_le_bytes()), now - Duration::from_secs(25));
+        assert_eq!(began(now, None), now);
+        // An age that cannot be read is as good as none.
+        assert_eq!(aged(b"short"), now);
     }
 }

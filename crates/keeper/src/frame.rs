@@ -35,11 +35,14 @@ pub enum Kind {
     Refused = 9,
     /// Keeper → pipe: nothing more comes; the payload is one of [`End`]'s words.
     End = 10,
+    /// Pipe → keeper: how long ago the host sent the message of this sequence, which comes next; milliseconds as a
+    /// little-endian `u64`. Before what is sent again, or could not be sent at once.
+    Age = 11,
 }
 
 impl Kind {
     fn read(byte: u8) -> Option<Kind> {
-        const ALL: [Kind; 10] = [
+        const ALL: [Kind; 11] = [
             Kind::Attach,
             Kind::Message,
             Kind::Result,
@@ -50,6 +53,7 @@ impl Kind {
             Kind::Notice,
             Kind::Refused,
             Kind::End,
+            Kind::Age,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -216,7 +220,7 @@ mod tests {
     }
 
     fn frames() -> impl Strategy<Value = Vec<Frame>> {
-        let kind = (1_u8..=10).prop_map(|byte| Kind::read(byte).unwrap());
+        let kind = (1_u8..=11).prop_map(|byte| Kind::read(byte).unwrap());
         let payload = prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
         let frame = (kind, any::<u64>(), payload).prop_map(|(kind, sequence, payload)| Frame {
             kind,

@@ -175,7 +175,7 @@ impl Driver {
         // Nothing of the host's goes to the new keeper before the session is open there.
         let opening = {
             let mut state = self.shared.state.lock();
-            state.ledger.reopen().map(|message| Numbered { sequence: state.ledger.next(), message })
+            state.ledger.reopen().map(|message| Numbered::new(state.ledger.next(), message))
         };
         let is_reopened = opening.is_some();
         if let Some(opening) = opening {
@@ -204,7 +204,7 @@ impl Driver {
     fn attach(&mut self, stream: &UnixStream, frames: &mut Frames) -> Result<(), After> {
         // Structs of texts and numbers always have a JSON form.
         let payload = serde_json::to_vec(&self.attachment).unwrap_or_default();
-        let attach = Numbered { sequence: 0, message: Bytes::from(payload) };
+        let attach = Numbered::new(0, Bytes::from(payload));
         link::write(stream, Kind::Attach, &attach).map_err(|_| After::Lost)?;
         loop {
             let frame = frames.next(&mut self.piece).ok_or(After::Lost)?;
@@ -225,14 +225,14 @@ impl Driver {
         let mut first = Vec::new();
         if is_reopened {
             for message in state.ledger.rest_of_opening() {
-                first.push(Numbered { sequence: state.ledger.next(), message });
+                first.push(Numbered::new(state.ledger.next(), message));
             }
         }
         first.extend(state.ledger.again());
         state.live = Some(self.generation);
         self.shared.link.install(stream.clone(), self.generation, first);
         if state.is_closing {
-            let close = Numbered { sequence: state.ledger.next(), message: Bytes::new() };
+            let close = Numbered::new(state.ledger.next(), Bytes::new());
             drop(state);
             self.shared.link.send(self.generation, Kind::Close, &close);
         }
@@ -256,7 +256,7 @@ impl Driver {
             }
             Kind::End => Next::Over(After::Ended(End::read(&frame.payload))),
             // What only a pipe says, and what was said already.
-            Kind::Attach | Kind::Ack | Kind::Close | Kind::Ready => Next::More,
+            Kind::Attach | Kind::Ack | Kind::Close | Kind::Ready | Kind::Age => Next::More,
         }
     }
 

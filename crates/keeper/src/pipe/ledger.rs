@@ -12,6 +12,7 @@ use taskgate_wire::handshake::cancelled_params;
 use taskgate_wire::id::RequestId;
 use taskgate_wire::message::{self, Malformed, Message, Notification, Outcome, Request, Response};
 use taskgate_wire::rpc_error::RpcError;
+use tokio::time::Instant;
 
 /// Requests that their client took back and that are still sent again, with the taking back, should the keeper die
 /// before it heard of it. Older ones were heard long ago.
@@ -22,6 +23,15 @@ const CANCELLED_MAX: usize = 64;
 pub(crate) struct Numbered {
     pub(crate) sequence: u64,
     pub(crate) message: Bytes,
+    /// When the host sent it; for a request, whose time runs from then.
+    pub(crate) since: Option<Instant>,
+}
+
+impl Numbered {
+    /// One whose age is nothing to anybody.
+    pub(crate) fn new(sequence: u64, message: Bytes) -> Numbered {
+        Numbered { sequence, message, since: None }
+    }
 }
 
 /// What is kept.
@@ -40,6 +50,7 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct Waiting {
     message: Bytes,
+    since: Instant,
     /// Its requests without an answer: one, or those of a batch (D-005).
     open: Vec<RequestId>,
     is_batch: bool,
@@ -142,14 +153,14 @@ impl Ledger {
             // The keeper says what is wrong with it.
             Err(_) => false,
         };
-        Noted { numbered: Numbered { sequence, message }, waits }
+        Noted { numbered: Numbered::new(sequence, message), waits }
     }
 
     fn wait(&mut self, sequence: u64, message: Bytes, open: Vec<RequestId>, is_batch: bool) {
         for id in &open {
             self.by_id.insert(id.clone(), sequence);
         }
-        self.waiting.insert(sequence, Waiting { message, open, is_batch });
+        self.waiting.insert(sequence, Waiting { message, since: Instant::now(), open, is_batch });
     }
 
     fn notified(&mut self, sequence: u64, notification: &Notification) {
@@ -162,8 +173,8 @@ impl Ledger {
                 if self.cancelled.len() == CANCELLED_MAX {
                     self.cancelled.pop_front();
                 }
-                let request = Numbered { sequence: wanted, message: waiting };
-                let taken_back = Numbered { sequence, message: notification.raw().clone() };
+                let request = Numbered::new(wanted, waiting);
+                let taken_back = Numbered::new(sequence, notification.raw().clone());
                 self.cancelled.push_back((request, taken_back));
             }
             _ => {}
@@ -292,7 +303,11 @@ impl Ledger {
         let mut again: Vec<Numbered> = self
             .waiting
             .iter()
-            .map(|(sequence, waiting)| Numbered { sequence: *sequence, message: waiting.message.clone() })
+            .map(|(sequence, waiting)| Numbered {
+                sequence: *sequence,
+                message: waiting.message.clone(),
+                since: Some(waiting.since),
+            })
             .chain(self.cancelled.iter().flat_map(|(request, back)| [request.clone(), back.clone()]))
             .collect();
         again.sort_by_key(|numbered| numbered.sequence);
@@ -409,6 +424,16 @@ mod tests {
 
     fn sequences(ledger: &Ledger) -> Vec<u64> {
         ledger.again().iter().map(|numbered| numbered.sequence).collect()
+    }
+
+    #[test]
+    fn r2_6_what_is_sent_again_says_since_when_its_host_waits() {
+        let mut ledger = Ledger::new("p");
+        let before = Instant::now();
+        let sent = request(&mut ledger, 1, "tools/call", "{}");
+        let again = ledger.again();
+        assert!(again[0].sequence == sent.sequence && again[0].since.is_some_and(|since| since >= before));
+        assert_eq!(again[0].since, ledger.again()[0].since, "however often it is sent");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::ledger::Numbered;
@@ -105,9 +106,9 @@ impl Link {
                 }
             };
             match (message, ack) {
-                (Some(message), _) => write(&current.stream, Kind::Message, &message)?,
+                (Some(message), _) => again(&current.stream, &message)?,
                 (None, Some(sequence)) => {
-                    write(&current.stream, Kind::Ack, &Numbered { sequence, message: bytes::Bytes::new() })?;
+                    write(&current.stream, Kind::Ack, &Numbered::new(sequence, Bytes::new()))?;
                 }
                 (None, None) => return Ok(()),
             }
@@ -119,6 +120,16 @@ impl Outbox {
     fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.ack.is_none()
     }
+}
+
+/// Writes a message that the host sent a while ago, and before it how long ago.
+fn again(stream: &UnixStream, numbered: &Numbered) -> io::Result<()> {
+    if let Some(since) = numbered.since {
+        let age = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let age = Bytes::copy_from_slice(&age.to_le_bytes());
+        write(stream, Kind::Age, &Numbered::new(numbered.sequence, age))?;
+    }
+    write(stream, Kind::Message, numbered)
 }
 
 /// Writes one frame.

@@ -162,7 +162,7 @@ impl Shared {
         };
         self.wanted.notify_all();
         if let Some(generation) = live {
-            self.link.send(generation, Kind::Close, &Numbered { sequence, message: Bytes::new() });
+            self.link.send(generation, Kind::Close, &Numbered::new(sequence, Bytes::new()));
         }
         thread::sleep(DRAIN);
         // The host is gone, and so is everybody who could wait for more.
