@@ -141,9 +141,11 @@ impl Scene {
         })
     }
 
-    /// How many of them are such.
+    /// How many of them are such, pipes left aside: their command line ends in the server's.
     pub(crate) fn count(&self, what: &str) -> usize {
-        self.processes().iter().filter(|process| process.command.contains(what)).count()
+        let is_such =
+            |process: &&Process| process.command.contains(what) && !process.command.contains("taskgate run ");
+        self.processes().iter().filter(is_such).count()
     }
 
     /// Everything below the state folder, and everything else that a scene keeps, as bytes by path.
