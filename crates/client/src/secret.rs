@@ -1,21 +1,31 @@
 //! A text that is never shown.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 /// A credential, or an environment value that may be one. `Debug` hides it; [`Secret::expose`] gives it.
+///
+/// It is nearly always text. Environment values may be other bytes, which only a process can be given.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(OsString);
 
 impl Secret {
     /// Takes `text` as a secret.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Secret {
+    pub fn new(text: impl Into<OsString>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text itself. Call it to hand it to the server it belongs to, never to log or to answer.
+    /// The text itself; nothing if it is no text. Call it to hand it to the server it belongs to, never to log or to
+    /// answer.
     #[must_use]
     pub fn expose(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
+    /// The same, whether it is text or not.
+    #[must_use]
+    pub fn expose_os(&self) -> &OsStr {
         &self.0
     }
 }

@@ -245,8 +245,9 @@ fn config(attachment: &Attachment, key: &Key, keeper: &Arc<Keeper>) -> ServerCon
     config
 }
 
+/// Values may be any bytes. A name that is no text cannot be asked for by any program that we know of.
 fn variable(name: &std::ffi::OsStr, value: &OsString) -> Option<(String, Secret)> {
-    Some((name.to_str()?.to_owned(), Secret::new(value.to_str()?)))
+    Some((name.to_str()?.to_owned(), Secret::new(value.clone())))
 }
 
 /// How the calls of one attachment are treated.

@@ -15,6 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::SigSet;
 use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
@@ -117,6 +118,8 @@ pub fn start(place: &Place, environment: &[(OsString, OsString)]) -> Result<(), 
 /// The system's.
 pub fn detach(place: &Place) -> io::Result<()> {
     close_inherited_files();
+    // Signals that wait in who started us would wait in the keeper and in all servers.
+    SigSet::empty().thread_set_mask()?;
     // Fails only for the leader of a group, whom nobody can be born as.
     nix::unistd::setsid()?;
     command(place).arg(DETACHED).spawn().map(drop)

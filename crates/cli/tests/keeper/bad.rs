@@ -28,14 +28,17 @@ fn modern_meta() -> Value {
 }
 
 fn short(answer: &Value) -> String {
-    match &answer["error"] {
-        Value::Null => "a result".to_owned(),
-        error => format!("error {}: {}", error["code"], error["message"].as_str().unwrap()),
+    let error = &answer["error"];
+    if error.is_null() {
+        return "a result".to_owned();
     }
+    format!("error {}: {}", error["code"], error["message"].as_str().unwrap())
 }
 
 fn plain(scene: &Scene, text: &str) -> String {
     let text = text.replace(&scene.path("").display().to_string(), "SCENE/");
+    let path = scene.environment.iter().find(|(name, _)| name == "PATH").unwrap();
+    let text = text.replace(&path.1, "THE PATH");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keeper/server.py");
     let text = text.replace(script, "server.py");
     // The digits of a key.
@@ -59,6 +62,15 @@ fn a_file_that_cannot_be_executed() {
     fs::write(scene.path("server"), "not a program").unwrap();
     let path = scene.path("server").display().to_string();
     insta::assert_snapshot!(told(&scene, &[&path]));
+}
+
+#[test]
+fn a_script_whose_interpreter_is_missing() {
+    let scene = Scene::new();
+    let path = scene.path("server");
+    fs::write(&path, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    insta::assert_snapshot!(told(&scene, &[&path.display().to_string()]));
 }
 
 #[test]

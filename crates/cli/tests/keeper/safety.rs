@@ -135,8 +135,9 @@ s = socket.socket(socket.AF_UNIX)
 s.bind({:?})
 s.listen()
 print("ready", flush=True)
-c, _ = s.accept()
-print(len(c.recv(10000)), flush=True)
+while True:
+    c, _ = s.accept()
+    print(len(c.recv(10000)), flush=True)
 "#,
         trap.join("sock").display().to_string()
     );
@@ -170,11 +171,15 @@ fn a_folder_that_is_not_ours_alone_is_refused_with_what_to_do() {
     let folder = scene.keeper_folder();
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    let _trap = UnixListener::bind(folder.join("sock")).unwrap();
+    let trap = UnixListener::bind(folder.join("sock")).unwrap();
     let mut host = scene.host(&[]);
     let refused = host.open();
     let said = refused["error"]["message"].as_str().unwrap();
     assert!(said.contains("chmod 700"), "{said}");
+    // It was not even connected to.
+    trap.set_nonblocking(true).unwrap();
+    assert!(trap.accept().is_err());
+    drop(trap);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     // The next request finds it in order.
     assert!(host.open()["result"].is_object());

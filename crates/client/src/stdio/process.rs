@@ -1,6 +1,9 @@
 //! One server process: started in a group of its own, watched, and ended with its group.
 
+use std::ffi::OsStr;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,17 +170,43 @@ fn spawn(config: &ServerConfig) -> Result<Child, String> {
         builder.env_clear();
     }
     for (name, value) in env {
-        builder.env(name, value.expose());
+        builder.env(name, value.expose_os());
     }
     if let Some(cwd) = cwd {
         builder.current_dir(cwd);
     }
-    builder.spawn().map_err(|error| match cwd {
-        Some(cwd) => {
-            format!("{} does not start in {}: {error}", command.to_string_lossy(), cwd.display())
-        }
-        None => format!("{} does not start: {error}", command.to_string_lossy()),
+    builder.spawn().map_err(|error| {
+        let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.expose());
+        let why = why_not(command, cwd.as_deref(), path, &error);
+        format!("{} does not start: {why}", command.to_string_lossy())
     })
+}
+
+/// Why a program does not start, for a person: the system says the same of a program, its folder and its interpreter
+/// that are missing.
+fn why_not(command: &OsStr, cwd: Option<&Path>, path: Option<&str>, error: &io::Error) -> String {
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
+        return format!("there is no folder {}, in which it is to run", cwd.display());
+    }
+    let program = cwd.map_or_else(|| PathBuf::from(command), |cwd| cwd.join(command));
+    let is_path = Path::new(command).components().count() > 1;
+    let kind = error.kind();
+    if kind == io::ErrorKind::NotFound && !is_path {
+        return match path {
+            Some(path) => format!("no such command was found in PATH, which is {path}"),
+            None => String::from("no such command was found in PATH"),
+        };
+    }
+    if kind == io::ErrorKind::NotFound && program.exists() {
+        return String::from("the interpreter that its first line names is missing");
+    }
+    if kind == io::ErrorKind::NotFound {
+        return String::from("there is no such file");
+    }
+    if kind == io::ErrorKind::PermissionDenied && program.is_file() {
+        return String::from("the file may not be executed; `chmod +x` allows it");
+    }
+    error.to_string()
 }
 
 /// Its process group, killed when this goes.

@@ -98,7 +98,7 @@ fn reach(transport: &Transport, environment: &Environment) -> Result<Reach, Fail
         Transport::Stdio { command, args, env, cwd, inherit_env } => {
             let words: Vec<OsString> = [command.clone()].into_iter().chain(args.iter().cloned()).collect();
             let own: Vec<(OsString, OsString)> =
-                env.iter().map(|(name, value)| (name.into(), value.expose().into())).collect();
+                env.iter().map(|(name, value)| (name.into(), value.expose_os().to_owned())).collect();
             reach_command(&words, &own, cwd.clone(), *inherit_env, environment)
         }
         Transport::Http { url, headers } => Ok(Reach::Http {
