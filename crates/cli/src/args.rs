@@ -298,9 +298,12 @@ pub(crate) struct DemoServer {
     /// Where to listen; port 0 lets the system choose
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// What it knows of tasks
-    #[arg(long, value_name = "DIALECT", default_value = "b")]
-    pub(crate) dialect: Dialect,
+    /// Speak over stdin and stdout, as a host's servers do, and end when stdin ends
+    #[arg(long, conflicts_with_all = ["listen", "until_stdin_ends"])]
+    pub(crate) stdio: bool,
+    /// What it knows of tasks [default: b over HTTP, plain over stdio]
+    #[arg(long, value_name = "DIALECT")]
+    pub(crate) dialect: Option<Dialect>,
     /// Where effects are written down, one JSON object a line; without it, in memory only
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use taskgate_core::gate::{Carry, Route};
 use taskgate_core::operation::Stage;
-use taskgate_core::task::{CancelRule, Ending, Question, QuestionKey};
+use taskgate_core::task::{CancelRule, Ending, Fault, Question, QuestionKey};
 use taskgate_engine::{Handle, Signal};
 use taskgate_store::record::Record;
 use taskgate_wire::dialect::{b, fault_error};
@@ -143,10 +143,24 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
             Ok(reply.delivering(record))
         }
         Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
-        Some(Ending::Faulted(fault)) => Err(fault_error(fault).into()),
+        Some(Ending::Faulted(fault)) => Err(joined_unknown(fault, start).into()),
         Some(Ending::Cancelled) => Err(RpcError::task_cancelled(&record.id).into()),
         None => Err(RpcError::internal("The call is not over").into()),
     }
+}
+
+/// A call that is repeated although nobody knows whether the first one happened is not sent (R4.5); its caller hears
+/// what can be done instead.
+fn joined_unknown(fault: &Fault, start: Start) -> RpcError {
+    let mut error = fault_error(fault);
+    match (fault, start) {
+        (Fault::OutcomeUnknown(_), Start::Joined) => error.message.push_str(
+            ". This repeated call was not sent. Find out in the system that it acts on whether the first one happened; if it \
+did not, make the call again under an idempotency key of its own or with other arguments",
+        ),
+        (_, Start::Fresh | Start::Joined | Start::Waiting) => {}
+    }
+    error
 }
 
 /// The words for a call that joined another (design 3).

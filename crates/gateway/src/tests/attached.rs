@@ -190,6 +190,23 @@ async fn r2_6_a_call_that_is_sent_again_is_answered_in_the_time_of_its_first_sen
 }
 
 #[tokio::test]
+async fn r4_5_a_call_repeated_though_nobody_knows_is_not_sent_and_its_caller_hears_what_can_be_done() {
+    let rig = Rig::with(kept(config())).await;
+    let (mut client, _) = Client::open(&rig, json!({})).await;
+    let (first, _) = client.ask(call(1, "lose", json!({"n": 1})), frame(2)).await;
+    assert_eq!(first["error"]["data"]["outcome"], "unknown", "{first}");
+    let (again, _) = client.ask(call(2, "lose", json!({"n": 1})), frame(3)).await;
+    let words = again["error"]["message"].as_str().unwrap();
+    assert!(
+        words.contains("This repeated call was not sent") && words.contains("other arguments"),
+        "{words}"
+    );
+    assert_eq!(rig.fake.calls.lock().len(), 1);
+    client.ask(call(3, "lose", json!({"n": 2})), frame(4)).await;
+    assert_eq!(rig.fake.calls.lock().len(), 2);
+}
+
+#[tokio::test]
 async fn r3_3_each_call_of_a_batch_is_known_again_by_its_place() {
     let rig = Rig::with(kept(patient())).await;
     rig.fake.gate.open();

@@ -151,6 +151,7 @@ impl Fake {
             "task",
             "progress",
             "later",
+            "lose",
             "url_first",
         ];
         json!({"tools": names.map(tool)})
@@ -195,6 +196,7 @@ impl Back for Fake {
                         br#"{"code":-32042,"message":"connect","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Connect."}]}}"#,
                     ),
                 },
+                "lose" => Answer::Lost("it went away".to_owned()),
                 "ask" => ask(&events, None).await,
                 "twice" => {
                     let first = ask(&events, None);

@@ -85,7 +85,7 @@ pub(super) async fn answer(shop: &Arc<Shop>, request: Request<RequestBody>) -> R
     }
 }
 
-async fn message(shop: &Arc<Shop>, headers: &Headers<'_>, body: &[u8]) -> Answer {
+pub(super) async fn message(shop: &Arc<Shop>, headers: &Headers<'_>, body: &[u8]) -> Answer {
     let Ok(incoming) = serde_json::from_slice::<Incoming<'_>>(body) else {
         return error(StatusCode::BAD_REQUEST, "null", -32700, "Parse error", None);
     };
@@ -129,7 +129,7 @@ pub(super) fn held(
         let caller = Caller::Stream { sender: sender.clone(), token, shows_forms };
         if let Outcome::Result { result, .. } = work::perform(&shop, call, caller).await {
             // If the client went away the effect stays made, and nobody hears of it.
-            let _ = sender.send(event(&success(&id, &shape(&result)))).await;
+            let _ = sender.send(success(&id, &shape(&result)).into()).await;
         }
     });
     Answer::Stream(receiver)
@@ -159,8 +159,8 @@ fn empty(status: StatusCode) -> Response<Body> {
 
 fn events(receiver: mpsc::Receiver<Bytes>) -> Response<Body> {
     let frames = stream::unfold(receiver, |mut receiver| async move {
-        let event = receiver.recv().await?;
-        Some((Ok(Frame::data(event)), receiver))
+        let message = receiver.recv().await?;
+        Some((Ok(Frame::data(event(&message))), receiver))
     });
     let mut response = Response::new(Either::Right(BodyExt::boxed(StreamBody::new(frames))));
     response.headers_mut().insert(header::CONTENT_TYPE, EVENTS);

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Shop;
 use super::http::{Headers, held};
-use super::message::{Answer, Params, error, event, invalid, ok, success};
+use super::message::{Answer, Params, error, invalid, ok, success};
 use super::tasks::{Next, Task};
 use super::tools::{self, Call};
 use super::work::{self, Caller, INSTANT, Outcome};
@@ -117,7 +117,7 @@ async fn result(shop: Arc<Shop>, task: Arc<Task>, id: String, sender: mpsc::Send
                 let ask = shop.tasks.expect_answer(&task, &key);
                 seen.push(key);
                 let request = json!({ "jsonrpc": "2.0", "id": ask, "method": "elicitation/create", "params": question });
-                if sender.send(event(request.to_string().as_bytes())).await.is_err() {
+                if sender.send(request.to_string().into()).await.is_err() {
                     return;
                 }
                 continue;
@@ -131,7 +131,7 @@ async fn result(shop: Arc<Shop>, task: Arc<Task>, id: String, sender: mpsc::Send
             Next::Cancelled => failure(&id, "the task was cancelled"),
         };
         // If the client went away it will ask again.
-        let _ = sender.send(event(&message)).await;
+        let _ = sender.send(message.into()).await;
         return;
     }
 }

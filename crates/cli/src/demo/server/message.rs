@@ -100,7 +100,7 @@ pub(super) enum Answer {
     Opened(Vec<u8>, String),
     /// 202.
     Accepted,
-    /// By a stream of events.
+    /// By several messages, the last of which is the response.
     Stream(mpsc::Receiver<Bytes>),
     /// The connection breaks.
     Cut,

@@ -1,9 +1,9 @@
-//! A small MCP server over HTTP whose effects can be counted: the demo's, and the tests' and benches' fast backend.
+//! A small MCP server whose effects can be counted: the demo's, the guide's, and the tests' and benches' fast backend.
 //!
 //! It is a process of its own, so it survives the gateway's death. It speaks dialect B, dialect A or neither, and
 //! `GET /effects` says how often each effect happened.
 //!
-//! - `http`: requests in, answers out
+//! - `http`, `stdio`: requests in, answers out
 //! - `message`: JSON-RPC as it needs it
 //! - `modern`, `legacy`: the methods of either era
 //! - `tools`, `work`: what can be called, and what that does
@@ -15,6 +15,7 @@ mod journal;
 mod legacy;
 mod message;
 mod modern;
+mod stdio;
 mod tasks;
 mod tools;
 mod work;
@@ -22,6 +23,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
@@ -55,8 +57,6 @@ struct Ready {
 pub(crate) fn main(args: &DemoServer, ui: Ui) -> Result<(), Failure> {
     let runtime = crate::commands::runtime()?;
     let ended = runtime.block_on(async {
-        let listener = listen::bind(args.listen).await?;
-        let address = listener.local_addr().map_err(anyhow::Error::from)?;
         let journal = Journal::open(args.journal.as_deref()).map_err(|error| {
             let place = args.journal.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
             Failure::new(
@@ -66,7 +66,21 @@ pub(crate) fn main(args: &DemoServer, ui: Ui) -> Result<(), Failure> {
             )
         })?;
         let report = Duration::from_millis(args.report_ms);
-        let shop = Arc::new(Shop { dialect: args.dialect, report, journal, tasks: Tasks::default() });
+        let dialect = args.dialect.unwrap_or(if args.stdio { Dialect::Plain } else { Dialect::B });
+        let shop = Arc::new(Shop { dialect, report, journal, tasks: Tasks::default() });
+        if args.stdio {
+            if dialect == Dialect::B {
+                let help = "use --dialect plain or --dialect a with --stdio";
+                return Err(Failure::new(
+                    exit::USAGE,
+                    "the demo server speaks 2026-07-28 over HTTP only",
+                    help,
+                ));
+            }
+            return Ok(stdio::serve(&shop).await.context("stdout cannot be written")?);
+        }
+        let listener = listen::bind(args.listen).await?;
+        let address = listener.local_addr().map_err(anyhow::Error::from)?;
         ui.json(&Ready {
             url: format!("http://{address}/mcp"),
             effects: format!("http://{address}/effects"),

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::Shop;
 use super::journal::Stage;
-use super::message::event;
 use super::tasks::Task;
 use super::tools::{Call, approval};
 
@@ -55,7 +54,7 @@ impl Caller {
                 let (id, reply) = shop.tasks.expect_reply();
                 let request =
                     json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": question });
-                sender.send(event(request.to_string().as_bytes())).await.ok()?;
+                sender.send(request.to_string().into()).await.ok()?;
                 reply.await.ok()
             }
             Caller::Stream { shows_forms: false, .. } => None,
@@ -69,7 +68,7 @@ impl Caller {
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{done},"total":{of}}}}}"#
             );
             // A caller that went away wants no progress.
-            let _ = sender.send(event(message.as_bytes())).await;
+            let _ = sender.send(message.into()).await;
         }
     }
 }
