@@ -18,6 +18,12 @@ pub(crate) struct Xtask {
 pub(crate) enum Chore {
     /// Measure the gateway against references taken in the same run
     Bench(Bench),
+    /// Show which rows of the specification have a test, which are excused and which are missing
+    Rows {
+        /// Show the tests of these rows only, such as A-047
+        #[arg(value_name = "ROW")]
+        rows: Vec<String>,
+    },
     /// The instant MCP server that the benchmarks call
     #[command(hide = true)]
     Back {

@@ -5,6 +5,7 @@
 //! - [`serve`]: what it is pointed at besides the gateway: an instant MCP server, a thin proxy, a bare answer
 //! - [`sqlite`]: bare durable group commit
 //! - [`report`]: figures, marks, the table
+//! - [`rows`]: which rows of the specification have a test
 #![expect(clippy::print_stdout, reason = "a chore's output is its purpose")]
 
 mod args;
@@ -15,6 +16,7 @@ mod load;
 mod machine;
 mod process;
 mod report;
+mod rows;
 mod serve;
 mod sqlite;
 
@@ -25,6 +27,7 @@ use crate::args::{Chore, Xtask};
 fn main() -> anyhow::Result<()> {
     match Xtask::parse().chore {
         Chore::Bench(options) => bench::run(&options),
+        Chore::Rows { rows } => rows::run(&rows),
         Chore::Back { era } => serve::back::run(era),
         Chore::Thin { upstream } => serve::thin::run(upstream),
         Chore::Bare { store } => serve::bare::run(store.as_deref()),

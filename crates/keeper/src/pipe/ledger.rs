@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_105_what_was_taken_back_is_sent_again_with_its_taking_back() {
+    fn a_092_what_was_taken_back_is_sent_again_with_its_taking_back() {
         let mut ledger = ledger();
         let call = request(&mut ledger, 1, "tools/call", "{}");
         let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
