@@ -20,14 +20,12 @@ inspector = [
     f"{peers}/bin/node",
     f"{peers}/node/node_modules/@modelcontextprotocol/inspector/clients/cli/build/index.js",
 ]
-# Its settings of a server are only taken from a file. The SDK's own timeout is also Inspector's.
+# A folder and an environment are only taken from a file. Its command line has no other timeout than the SDK's 60 s.
 home = os.environ["HOME"]
 config = f"{home}/inspector-{os.getpid()}.json"
 entry = {"command": a.command[0], "args": a.command[1:], "env": a.env}
 if a.cwd:
     entry["cwd"] = a.cwd
-if a.timeout != 60:
-    entry["requestTimeout"] = round(a.timeout * 1000)
 with open(config, "w") as f:
     json.dump({"mcpServers": {"one": entry}}, f)
 

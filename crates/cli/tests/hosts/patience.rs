@@ -1,0 +1,45 @@
+//! A tool of 150 s and a client that gives up after 60.
+
+use serde_json::json;
+
+use crate::home::{Home, Launch, mark};
+use crate::host::Client;
+use crate::pace::pace;
+
+/// Against the bare server every call times out, and the model's repetition does the work once more.
+pub(crate) fn gives_up(client: Client) -> String {
+    let home = Home::new();
+    let mark = mark();
+    // Inspector's command line knows no other timeout than its SDK's.
+    let seconds = if client == Client::Inspector { 150 } else { pace().tool().as_secs() };
+    let args = json!({ "seconds": seconds, "order": mark }).to_string();
+    let options = ["--tool", "charge", "--args", &args, "--turns", "2"];
+    let report = home.host(client, &options, &home.server(Launch::Node)).report();
+    assert_eq!(report.0["ok"], false, "{}", report.summary());
+    assert_eq!(report.0["timeouts"], 2, "{}", report.summary());
+    assert_eq!(home.times(&mark, "start"), 2, "it was charged as often as it was called");
+    format!("{}, each given up; charged {} times", report.figures(), home.times(&mark, "start"))
+}
+
+/// With taskgate it ends with its result in at most four turns of the model.
+pub(crate) fn ends(client: Client, launch: Launch) -> String {
+    let home = Home::new();
+    let mark = mark();
+    let args = json!({ "seconds": pace().tool().as_secs(), "order": mark }).to_string();
+    assert!(home.crowd().is_empty());
+    let host = home.host(client, &["--tool", "charge", "--args", &args], &home.run(&[], launch));
+    home.until(&mark, "start", 1);
+    home.has_one_of_each();
+    let report = host.report();
+    let figures = report.ends(&format!("charged {mark}"), 4);
+    assert_eq!((home.times(&mark, "start"), home.times(&mark, "end")), (1, 1));
+    leaves_soon(&report.0);
+    format!("{figures}; {}", home.empties())
+}
+
+/// The SDKs wait two seconds before they kill a server that does not end with its stdin.
+fn leaves_soon(report: &serde_json::Value) {
+    if let Some(took) = report["closed_ms"].as_u64() {
+        assert!(took < 1_900, "leaving took {took} ms");
+    }
+}
