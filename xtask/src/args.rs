@@ -38,6 +38,13 @@ pub(crate) enum Chore {
         #[arg(long)]
         upstream: SocketAddr,
     },
+    /// The instant MCP server over stdin and stdout
+    #[command(hide = true)]
+    Stdio {
+        /// Changes nothing but the command
+        #[arg(long)]
+        other: bool,
+    },
     /// A server that answers every request with the same JSON
     #[command(hide = true)]
     Bare {
@@ -94,6 +101,8 @@ pub(crate) enum Name {
     Memory,
     /// Kill and restart
     Restart,
+    /// What `taskgate run` adds to a server on stdin and stdout
+    Run,
 }
 
 impl Name {
@@ -107,6 +116,7 @@ impl Name {
             Name::Get => "get",
             Name::Memory => "memory",
             Name::Restart => "restart",
+            Name::Run => "run",
         }
     }
 }

@@ -9,6 +9,7 @@ mod life;
 mod memory;
 mod pass;
 mod restart;
+mod run;
 mod section;
 
 use std::fs;
@@ -91,6 +92,7 @@ impl Bench {
             Name::Get => get::measure(self).await,
             Name::Memory => memory::measure(self).await,
             Name::Restart => restart::measure(self).await,
+            Name::Run => run::measure(self).await,
         }
     }
 

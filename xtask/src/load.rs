@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod speaker;
+pub(crate) mod talk;
 
 use std::time::Duration;
 

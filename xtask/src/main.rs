@@ -30,6 +30,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Rows { rows } => rows::run(&rows),
         Chore::Back { era } => serve::back::run(era),
         Chore::Thin { upstream } => serve::thin::run(upstream),
+        Chore::Stdio { .. } => serve::stdio::run(),
         Chore::Bare { store } => serve::bare::run(store.as_deref()),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod back;
 pub(crate) mod bare;
 pub(crate) mod envelope;
 pub(crate) mod intake;
+pub(crate) mod stdio;
 pub(crate) mod thin;
 
 use std::io::Read;
