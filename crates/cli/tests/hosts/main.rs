@@ -52,6 +52,8 @@ plays! {
     r1_1_a_long_tool_ends_in_four_turns_for_a_python_2_3_host_and_a_container: patience::ends(PythonPlain, Container);
     r1_1_a_long_tool_ends_in_four_turns_for_an_inspector_host_and_uvx: patience::ends(Inspector, Uvx);
 
+    r5_1_a_charge_that_is_made_again_after_its_result_is_a_new_one: patience::is_made_anew(TypeScript, Node);
+
     r3_3_a_killed_typescript_host_repeats_its_call: dying::host_repeats(TypeScript, Node);
     r3_3_a_killed_python_1_30_host_repeats_its_call: dying::host_repeats(PythonA, Python);
     r3_3_a_killed_python_2_3_host_repeats_its_call: dying::host_repeats(PythonPlain, Npx);

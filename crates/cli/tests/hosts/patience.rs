@@ -37,6 +37,22 @@ pub(crate) fn ends(client: Client, launch: Launch) -> String {
     format!("{figures}; {}", home.empties())
 }
 
+/// A call that is made once more after its result was read is a new call, however soon it comes.
+pub(crate) fn is_made_anew(client: Client, launch: Launch) -> String {
+    const AGAIN: &str = "10";
+    let home = Home::new();
+    let mark = mark();
+    let args = json!({ "seconds": 0, "order": mark }).to_string();
+    let options = ["--tool", "charge", "--args", &args, "--again", AGAIN, "--turns", "20"];
+    let report = home.host(client, &options, &home.run(&[], launch)).report();
+    let figures = report.ends(&format!("charged {mark}"), 11);
+    for turn in report.turns() {
+        assert_eq!(turn["text"], format!("charged {mark}"), "{}", report.summary());
+    }
+    assert_eq!((home.times(&mark, "start"), home.times(&mark, "end")), (11, 11));
+    format!("{figures}; {}", home.empties())
+}
+
 /// The SDKs wait two seconds before they kill a server that does not end with its stdin.
 fn leaves_soon(report: &serde_json::Value) {
     if let Some(took) = report["closed_ms"].as_u64() {
