@@ -22,7 +22,7 @@ session = None
 
 async def call(tool, args):
     try:
-        return plain(await session.call_tool(tool, args))
+        return plain(await session.call_tool(tool, args, timedelta(seconds=a.timeout)))
     except McpError as e:
         words = f"{e.error.code}: {e.error.message}"
         raise (TimedOut(words) if e.error.code == REQUEST_TIMEOUT else Refused(words)) from None
@@ -46,7 +46,7 @@ async def host():
             async with ClientSession(
                 read,
                 write,
-                read_timeout_seconds=timedelta(seconds=a.timeout),
+                read_timeout_seconds=timedelta(seconds=60),
                 client_info=t.Implementation(name="host-python-a", version="1"),
             ) as session:
                 hello = await session.initialize()

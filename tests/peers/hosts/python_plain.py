@@ -22,7 +22,7 @@ client = None
 
 async def call(tool, args):
     try:
-        return plain(await client.call_tool(tool, args))
+        return plain(await client.call_tool(tool, args, read_timeout_seconds=a.timeout))
     except MCPError as e:
         words = f"{e.error.code}: {e.error.message}"
         raise (TimedOut(words) if e.error.code == REQUEST_TIMEOUT else Refused(words)) from None
@@ -40,7 +40,7 @@ async def host():
     try:
         async with Client(
             server,
-            read_timeout_seconds=a.timeout,
+            read_timeout_seconds=60,
             client_info=t.Implementation(name="host-python-plain", version="1"),
         ) as client:
             model.report["protocol"] = client.protocol_version

@@ -64,7 +64,7 @@ const report = {
   result: null,
   error: null,
 };
-// Nothing given leaves it to the SDK, as hosts do.
+// Nothing given leaves it to the SDK, as hosts do; what opens the session is always left to it.
 const options = a.timeout === undefined ? {} : { timeout: a.timeout * 1000 };
 
 const textOf = (result) =>
@@ -148,11 +148,11 @@ async function host() {
   const client = new Client({ name: "host-typescript", version: "1" });
   client.onerror = (error) => process.stderr.write(`typescript: ${error.message}\n`);
   try {
-    await client.connect(transport, options);
+    await client.connect(transport);
     report.server = client.getServerVersion() ?? null;
     report.instructions = client.getInstructions() ?? null;
     report.capabilities = client.getServerCapabilities() ?? null;
-    if (report.capabilities?.tools) report.tools = (await client.listTools(undefined, options)).tools;
+    if (report.capabilities?.tools) report.tools = (await client.listTools()).tools;
     report.opened_ms = Date.now() - began;
     say("open", { opened_ms: report.opened_ms });
     if (a.tool !== undefined) {

@@ -71,7 +71,10 @@ impl Host {
             }
         });
         let mut host = Host { child, lines, turns: 0 };
-        host.lines_until(PATIENCE, &["open", "report"]);
+        let said = host.lines_until(PATIENCE, &["open", "report"]);
+        if said["event"] == "report" && said["turns"] == json!([]) {
+            eprintln!("the host saw no tools: {}", said["error"]);
+        }
         drop(leave);
         host
     }

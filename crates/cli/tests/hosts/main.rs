@@ -82,6 +82,7 @@ plays! {
     r3_1_a_full_state_folder_for_a_python_1_30_host: room::full(PythonA, Node);
     r3_1_a_full_state_folder_for_an_inspector_host: room::full(Inspector, Node);
     r3_1_a_state_folder_that_fills_up_refuses_and_recovers: room::fills_up(TypeScript, Node);
+    r3_1_a_result_that_comes_while_the_disk_is_full_is_not_lost: room::ends_while_full(PythonA, Python);
 
     r1_2_typescript_and_python_1_30_hosts_share_one_server: together::two_calls(TypeScript, PythonA, Node);
     r1_2_python_2_3_and_inspector_hosts_share_one_server: together::two_calls(PythonPlain, Inspector, Python);
