@@ -219,9 +219,9 @@ pub(crate) async fn serve(
         if let Ask::Stop { now } = asked {
             say(&mut stream, &Answer::Ok(Done {})).await?;
             keeper.stop(now);
-            // The connection closes with the process.
-            keeper.farewell.cancelled().await;
-            std::future::pending::<()>().await;
+            // Whoever asked waits for the end of the connection, which is to come with that of the process.
+            std::mem::forget(stream);
+            return Ok(());
         }
         answer(keeper, &mut stream, asked).await?;
     }

@@ -115,7 +115,8 @@ fn stop_ends_it_and_its_servers_and_a_host_starts_the_next_only_when_it_wants_so
     let keeper = scene.keeper_pid();
     let stopped = scene.output(&["keeper", "stop"]);
     assert!(stopped.status.success());
-    assert!(!is_alive(keeper));
+    // It is told when the process has closed everything, a blink before it is gone.
+    until("it is gone", || (!is_alive(keeper)).then_some(()));
     until("its servers are gone", || (scene.count("server.py") + scene.count("sleep") == 0).then_some(()));
     assert_eq!(scene.status()["running"], false);
     let again = scene.output(&["keeper", "stop"]);
@@ -135,7 +136,7 @@ fn stop_lets_calls_under_way_end_and_what_has_no_answer_is_asked_of_the_next() {
     assert!(scene.output(&["keeper", "stop"]).status.success());
     assert!(text(&host.answer(id)).starts_with("work a"));
     assert_eq!(scene.journal("begin work a").len(), 1);
-    assert!(!is_alive(keeper));
+    until("it is gone", || (!is_alive(keeper)).then_some(()));
 
     // Without time to end, its outcome is unknown, and the host hears that of the next keeper.
     let id = host.call("work", json!({ "text": "b", "seconds": 100 }));
