@@ -53,9 +53,17 @@ pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesM
     let mut writer = Writer { write, sequence: 0 };
     let first = timeout(ATTACH, reader.next()).await.map_err(|_| ErrorKind::TimedOut)??;
     let attachment: Attachment = match first {
-        Some(Frame { kind: Kind::Attach, payload, .. }) => {
-            serde_json::from_slice(&payload).map_err(|_| ErrorKind::InvalidData)?
-        }
+        Some(Frame { kind: Kind::Attach, payload, .. }) => match serde_json::from_slice(&payload) {
+            Ok(attachment) => attachment,
+            // Its words could quote the environment.
+            Err(_) => {
+                let version = &keeper.parts.version;
+                let words = format!(
+                    "the keeper (version {version}) does not understand what this `taskgate run` asks for; `taskgate keeper restart` starts one that does"
+                );
+                return writer.frame(Kind::Refused, words.as_bytes()).await;
+            }
+        },
         Some(_) | None => return Err(ErrorKind::InvalidData.into()),
     };
     let (lines, lines_out) = mpsc::channel(LINES_MAX);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskgate_client::Servers;
-use taskgate_core::id::{Principal, ServerName};
+use taskgate_core::id::ServerName;
 use taskgate_core::time::UnixMillis;
 use taskgate_engine::Engine;
 use taskgate_gateway::Gateway;
@@ -300,10 +300,5 @@ impl Keeper {
                 let _ = attached.lines.try_send(line.clone());
             }
         }
-    }
-
-    /// Whose tasks are made and found at a server.
-    pub(crate) fn principal_of(&self, server: &ServerName) -> Option<Principal> {
-        self.state.lock().known.get(server).map(|known| known.principal.clone())
     }
 }

@@ -1,41 +1,46 @@
 //! The servers of attachments: added when the first host of a key comes, taken out when nothing of them lives.
 
 use std::ffi::OsString;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use taskgate_client::config::{EraChoice, InheritEnv, ServerConfig, Sharing, Transport};
 use taskgate_client::{Hears, Secret, ServerEvent};
 use taskgate_core::gate::ToolMode;
-use taskgate_core::id::{Principal, ServerName};
+use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_core::time::Millis;
 use taskgate_engine::recover::Recovered;
 use taskgate_gateway::config::{Sees, ServerPolicy, ToolPolicy};
-use taskgate_store::Whose;
-use taskgate_store::record::Phase;
 use taskgate_wire::text::SafeText;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::attachment::{self, Attachment, Era, Reach, Tool, Treatment};
 use crate::keeper::{Attached, Keeper, Line, Presence};
 use crate::key::{self, Key};
 
-/// Records of one server that are looked at to know whether something of it lives.
-const LOOK_MAX: usize = 200;
+/// Unfinished records that are looked at in one go.
+const LOOK_PAGE: usize = 256;
+
+/// How long a name that another command has is waited for: a host that was just closed, to have its server's command
+/// changed, may still be going.
+const NAME: Duration = Duration::from_secs(6);
+/// How often it is looked whether the name is free.
+const NAME_LOOK: Duration = Duration::from_millis(50);
 
 /// A server that somebody attached to.
 pub(crate) struct Known {
-    /// Whose tasks are made there.
-    pub(crate) principal: Principal,
     /// What its name stands for.
     meaning: [u8; 32],
     /// What is started, for people.
     command: String,
-    /// Its last sessions are closing.
-    closing: Option<JoinHandle<()>>,
+    /// Its last sessions are closing; cancelled when they are closed.
+    closing: Option<CancellationToken>,
     /// It is being looked whether something of it lives.
     is_looked_after: bool,
 }
@@ -76,25 +81,22 @@ impl Keeper {
     ) -> Result<Admitted, NotServed> {
         let key = Key::of(attachment, &self.parts.engine.store().secret());
         let meaning = key::meaning(attachment);
-        // A process of the same key that is just ending must not run beside its successor.
-        let closing = self.state.lock().known.get_mut(&key.server).and_then(|known| known.closing.take());
-        if let Some(closing) = closing {
-            let _ = closing.await;
-        }
-        let other = {
-            let state = self.state.lock();
-            state
-                .known
-                .get(&key.server)
-                .filter(|known| known.meaning != meaning)
-                .map(|known| known.command.clone())
-        };
-        if let Some(other) = other {
-            if self.is_attached(&key.server) || self.lives(&key.server).await {
+        let begun = Instant::now();
+        while let Some(other) = self.other_command(&key.server, meaning) {
+            if !self.is_attached(&key.server) && !self.lives(&key.server).await {
+                self.parts.servers.remove(&key.server).await;
+                break;
+            }
+            if begun.elapsed() >= NAME {
                 let name = attachment.name.clone().unwrap_or_else(|| key.server.0.clone());
                 return Err(NotServed::NameTaken { name, other });
             }
-            self.parts.servers.remove(&key.server).await;
+            tokio::time::sleep(NAME_LOOK).await;
+        }
+        // A process of the same key that is just ending must not run beside its successor.
+        let closing = self.state.lock().known.get(&key.server).and_then(|known| known.closing.clone());
+        if let Some(closing) = closing {
+            closing.cancelled().await;
         }
         if self.leaving.is_cancelled() {
             return Err(NotServed::Leaving);
@@ -105,13 +107,7 @@ impl Keeper {
             self.parts.gateway.add_server(policy(&attachment.treatment, &key.server));
             state.known.insert(
                 key.server.clone(),
-                Known {
-                    principal: key.scope.principal(),
-                    meaning,
-                    command: command_words(attachment),
-                    closing: None,
-                    is_looked_after: false,
-                },
+                Known { meaning, command: command_words(attachment), closing: None, is_looked_after: false },
             );
             state.enter(Attached {
                 id: attachment.id,
@@ -139,17 +135,32 @@ impl Keeper {
         self.state.lock().attached.values().any(|attached| attached.key.server == *server)
     }
 
+    /// The command that a server's name stands for, if that is another.
+    fn other_command(&self, server: &ServerName, meaning: [u8; 32]) -> Option<String> {
+        let state = self.state.lock();
+        let known = state.known.get(server).filter(|known| known.meaning != meaning)?;
+        Some(known.command.clone())
+    }
+
     /// Whether a call of a server is under way or waits for its turn.
     async fn lives(&self, server: &ServerName) -> bool {
         if self.parts.engine.live() == 0 {
             return false;
         }
-        let Some(principal) = self.principal_of(server) else { return false };
-        let whose = Whose::Server(&principal, server);
-        match self.parts.engine.list(whose, None, LOOK_MAX).await {
-            Ok(records) => records.iter().any(|record| record.phase() == Phase::Unfinished),
-            // Nobody knows: it is asked again.
-            Err(_) => true,
+        let mut after = None;
+        loop {
+            let Ok(page) = self.parts.engine.store().unfinished(after, LOOK_PAGE).await else {
+                // Nobody knows: it is asked again.
+                return true;
+            };
+            if page.iter().any(|record| record.call.server == *server) {
+                return true;
+            }
+            let last = page.last().map(|record| record.id.clone());
+            if page.len() < LOOK_PAGE || last.is_none() {
+                return false;
+            }
+            after = last;
         }
     }
 
@@ -184,26 +195,28 @@ impl Keeper {
         if lives || is_attached {
             return;
         }
-        let keeper = self.clone();
-        // It goes on in a task of its own, and is taken out of the list before anybody can attach again.
+        // It is taken out of the list now, before anybody can attach to it again; its end is waited for elsewhere.
         let mut removal = Box::pin({
-            let (keeper, server) = (keeper.clone(), server.clone());
+            let (keeper, server) = (self.clone(), server.clone());
             async move {
                 keeper.parts.servers.remove(&server).await;
             }
         });
-        let waker = std::task::Waker::noop();
-        let is_done = std::future::Future::poll(removal.as_mut(), &mut std::task::Context::from_waker(waker))
-            .is_ready();
-        if is_done {
+        let mut context = Context::from_waker(Waker::noop());
+        if removal.as_mut().poll(&mut context).is_ready() {
             state.known.remove(&server);
             self.parts.gateway.remove_server(&server);
             return;
         }
-        known.closing = Some(tokio::spawn(async move {
+        let closed = CancellationToken::new();
+        known.closing = Some(closed.clone());
+        let keeper = self.clone();
+        tokio::spawn(async move {
             removal.await;
             keeper.forget(&server);
-        }));
+            closed.cancel();
+            keeper.changed.notify_one();
+        });
     }
 
     /// A server that is closed; unless somebody came meanwhile, who waits for just that.

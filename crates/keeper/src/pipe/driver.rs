@@ -23,6 +23,9 @@ const RESULT_BYTES_MAX: usize = 72 << 20;
 const QUICK: Duration = Duration::from_secs(3);
 /// So many in a row are enough.
 const QUICK_MAX: u32 = 5;
+/// How long a pipe of an old version lets newer ones go first.
+const GIVE_WAY: Duration = Duration::from_millis(300);
+
 /// Pause after the first of them; it doubles.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -32,6 +35,8 @@ pub(super) struct Driver {
     surroundings: Surroundings,
     generation: u64,
     was_told_of_fallback: bool,
+    /// Whether the last keeper was of an older version than we are.
+    is_newer_than_keeper: bool,
     piece: Vec<u8>,
 }
 
@@ -66,6 +71,7 @@ impl Driver {
             surroundings,
             generation: 0,
             was_told_of_fallback: false,
+            is_newer_than_keeper: false,
             piece: vec![0; 64 << 10],
         }
     }
@@ -80,6 +86,8 @@ impl Driver {
             }
             match after {
                 After::HostGone => return Ended::HostGone,
+                // The newer `run` that it gave way to is to start the next one.
+                After::Ended(End::GaveWay) if !self.is_newer_than_keeper => thread::sleep(GIVE_WAY),
                 After::Ended(End::GaveWay | End::Done) => {}
                 After::Ended(End::Stopped) => {
                     if !self.hold() {
@@ -142,10 +150,11 @@ impl Driver {
     }
 
     fn connection(&mut self) -> After {
-        let Reached { stream, host: _, place } = match self.surroundings.reach(hello::Kind::Attach) {
+        let Reached { stream, host, place } = match self.surroundings.reach(hello::Kind::Attach) {
             Ok(reached) => reached,
             Err(unreached) => return After::Unserved(unreached.to_string()),
         };
+        self.is_newer_than_keeper = hello::is_newer(&self.surroundings.version, &host.version);
         if place.is_fallback() && !self.was_told_of_fallback {
             self.was_told_of_fallback = true;
             self.shared.say(&format!(
@@ -264,6 +273,9 @@ impl Driver {
         let heard = self.shared.state.lock().ledger.keeper(&frame.payload);
         match heard {
             Heard::Pass(answered) => {
+                if frame.kind == Kind::Result {
+                    self.shared.link.delivering();
+                }
                 if self.shared.out.lock().message(&frame.payload).is_err() {
                     return Next::Over(After::HostGone);
                 }

@@ -9,6 +9,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -23,7 +24,12 @@ pub(crate) struct Link {
     current: Mutex<Option<Current>>,
     outbox: Mutex<Outbox>,
     filled: Condvar,
+    delivered: Condvar,
 }
+
+/// How long a message of the host waits for the confirmation of a result that is just being written. The host cannot
+/// have read that result yet unless the write is as good as done; one that does not read must not be waited for.
+const CONFIRMATION: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 struct Current {
@@ -37,6 +43,8 @@ struct Outbox {
     messages: VecDeque<Numbered>,
     /// Everything up to this frame of the keeper's is with the host.
     ack: Option<u64>,
+    /// A result is being written to the host.
+    is_delivering: bool,
 }
 
 impl Link {
@@ -44,7 +52,7 @@ impl Link {
     pub(crate) fn install(&self, stream: Arc<UnixStream>, generation: u64, first: Vec<Numbered>) {
         let mut current = self.current.lock();
         let mut outbox = self.outbox.lock();
-        *outbox = Outbox { messages: first.into(), ack: None };
+        *outbox = Outbox { messages: first.into(), ..Outbox::default() };
         *current = Some(Current { stream, generation });
         self.filled.notify_one();
     }
@@ -63,16 +71,36 @@ impl Link {
         let Some(current) = current.as_ref().filter(|current| current.generation == generation) else {
             return;
         };
+        self.wait_for_confirmation();
         let sent = self.flush(current).and_then(|()| write(&current.stream, kind, numbered));
         if sent.is_err() {
             let _ = current.stream.shutdown(Shutdown::Both);
         }
     }
 
+    /// A result is written to the host from now on, until [`Link::ack`].
+    pub(crate) fn delivering(&self) {
+        self.outbox.lock().is_delivering = true;
+    }
+
     /// Confirms that everything up to the keeper's frame `sequence` is with the host.
     pub(crate) fn ack(&self, sequence: u64) {
-        self.outbox.lock().ack = Some(sequence);
+        {
+            let mut outbox = self.outbox.lock();
+            outbox.ack = Some(sequence);
+            outbox.is_delivering = false;
+        }
+        self.delivered.notify_all();
         self.filled.notify_one();
+    }
+
+    /// What a host sends after it has a result must come after the confirmation of that: the same call again is a new
+    /// one.
+    fn wait_for_confirmation(&self) {
+        let mut outbox = self.outbox.lock();
+        if outbox.is_delivering {
+            let _ = self.delivered.wait_for(&mut outbox, CONFIRMATION);
+        }
     }
 
     /// Sends what was put into the outbox, for ever.
