@@ -12,6 +12,7 @@ use taskgate_wire::answer::{self, Refused};
 use taskgate_wire::dialect::{self, BackTask, Status};
 use taskgate_wire::json::{self, Object};
 use taskgate_wire::rpc_error::code;
+use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{RpcError, result};
 use tokio::sync::mpsc;
@@ -91,7 +92,9 @@ impl Core {
     pub(crate) async fn result(&self, upstream: &Upstream) -> Result<Answer, LookError> {
         let said = self.ask_about(upstream, "tasks/result").await;
         let answer = match said.heard.spoken().map_err(|heard| self.trouble(heard))? {
-            Spoken::Result(result) => self.task_result(&result).map_err(LookError::Nonsense)?,
+            Spoken::Result(result) => {
+                self.task_result(upstream, &result).await.map_err(LookError::Nonsense)?
+            }
             Spoken::Error(error) => {
                 let read = read_error(&error);
                 match about_task(&read) {
@@ -140,7 +143,7 @@ impl Core {
             }
         };
         match said.heard {
-            Heard::Result(result) => match self.task_result(&result) {
+            Heard::Result(result) => match self.task_result(&upstream, &result).await {
                 Ok(answer) => {
                     self.task_over(&upstream.task_id);
                     answer
@@ -250,12 +253,30 @@ impl Core {
         if self.is_modern() { BackTasks::B } else { BackTasks::A }
     }
 
-    fn task_result(&self, result: &Bytes) -> Result<Answer, String> {
+    async fn task_result(&self, upstream: &Upstream, result: &Bytes) -> Result<Answer, String> {
         let text = std::str::from_utf8(result).unwrap_or_default();
-        if Object::parse(text).is_err() {
+        let Ok(object) = Object::parse(text) else {
             return Err(self.named("its result is no object"));
+        };
+        let is_error = result::is_error(text);
+        if object.get("content").is_some() {
+            return Ok(Answer::Returned { is_error, result: result::canonical(result) });
         }
-        Ok(Answer::Returned { is_error: result::is_error(text), result: result::canonical(result) })
+        // Python mcp 1.30 keeps no result of a task that failed; only its status says so, and why.
+        if let Some(words) = self.failure(upstream).await {
+            let error = RpcError::internal(words.as_deref().unwrap_or("The task failed"));
+            return Ok(Answer::Raised { code: error.code, error: error.to_json().into() });
+        }
+        let whole = splice(text, &[Edit::set(&["content"], "[]")]).unwrap_or_else(|_| result.clone());
+        Ok(Answer::Returned { is_error, result: result::canonical(&whole) })
+    }
+
+    /// What a task says of its failure, if it failed.
+    async fn failure(&self, upstream: &Upstream) -> Option<Option<String>> {
+        let said = self.ask_about(upstream, "tasks/get").await;
+        let status = self.result_of(said).ok()?;
+        let task = dialect::a::read_task(std::str::from_utf8(&status).unwrap_or_default()).ok()?;
+        (task.status == Status::Failed).then(|| task.message.map(SafeText::into_string))
     }
 
     fn result_of(&self, said: Said) -> Result<Bytes, LookError> {

@@ -550,7 +550,12 @@ impl State {
                 (None, _) => return Whose::Unclear,
             }
         }
-        Whose::Nobody
+        // FastMCP 3 does not say which task asks. Where there is one only, it is clear.
+        let mut watched = self.watchers.values();
+        match (watched.next(), watched.next()) {
+            (Some(only), None) => Whose::Call(only.events.clone()),
+            (Some(_), Some(_)) | (None, _) => Whose::Nobody,
+        }
     }
 
     /// Of several calls the one whose tool is known to ask. Such calls take turns, so there is one at most, and what

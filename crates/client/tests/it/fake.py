@@ -159,6 +159,16 @@ def task_method(message):
         reply(id, task["task"])
     elif "no-hold" in BEHAVIOUR and task["task"]["status"] == "working":
         fail(id, -32602, "Task not completed yet")
+    elif "bare-failure" in BEHAVIOUR:
+        task["task"].update(status="failed", statusMessage="not today")
+        reply(id, {"_meta": related})
+    elif "bare-result" in BEHAVIOUR:
+        task["task"]["status"] = "completed"
+        reply(id, {"structuredContent": {"n": 1}, "_meta": related})
+    elif "unnamed" in BEHAVIOUR:
+        said = ask(1, "elicitation/create", {"message": "sure?", "requestedSchema": {}})
+        task["task"]["status"] = "completed"
+        reply(id, {**text(json.dumps(said)), "_meta": related})
     else:
         send({"jsonrpc": "2.0", "method": "notifications/progress",
               "params": {"progressToken": task["token"], "progress": 1, "_meta": related}})

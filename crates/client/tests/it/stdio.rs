@@ -380,6 +380,37 @@ async fn requests_outside_of_calls_are_refused_without_an_asker() {
     assert_eq!(roots_heard(&session).await["code"], -32601);
 }
 
+async fn attended(behaviour: &str) -> (Answer, Events) {
+    let (_servers, session) = open(legacy(python(&["tasks", behaviour])), ELICITS).await;
+    let answered = session.call(tool("may", Asking::Augmented)).answer.await;
+    let Answer::Task(accepted) = answered else { panic!("{answered:?}") };
+    let mut attending = session.attend(&accepted.upstream).unwrap();
+    let result = tokio::spawn(attending.answer);
+    if behaviour == "unnamed" {
+        answer(&mut attending.events, "{\"action\":\"accept\"}").await;
+    }
+    (result.await.unwrap(), attending.events)
+}
+
+#[tokio::test]
+async fn a_058_a_failed_task_whose_server_kept_no_result_fails_with_the_words_of_its_status() {
+    let (answer, _) = attended("bare-failure").await;
+    let Answer::Raised { code, error } = answer else { panic!("{answer:?}") };
+    assert_eq!(code, -32603);
+    assert!(String::from_utf8_lossy(&error).contains("not today"), "{error:?}");
+    // One that did not fail is a result all the same, and gets what every tool result has.
+    let (answer, _) = attended("bare-result").await;
+    let Answer::Returned { result, is_error: false } = answer else { panic!("{answer:?}") };
+    let result: serde_json::Value = serde_json::from_slice(&result).unwrap();
+    assert_eq!((&result["content"], &result["structuredContent"]["n"]), (&serde_json::json!([]), &1.into()));
+}
+
+#[tokio::test]
+async fn a_066_a_question_that_names_no_task_is_that_of_the_only_one_that_is_watched() {
+    let (answer, _) = attended("unnamed").await;
+    assert!(returned(answer).contains("accept"));
+}
+
 #[tokio::test]
 async fn x_026_a_task_is_followed_to_its_result_by_way_of_a_question() {
     let (_servers, session) = open(legacy(python(&["tasks"])), ELICITS).await;
