@@ -267,9 +267,18 @@ impl Engine {
         let mut record = self.record(&new);
         record.operation.apply(&operation::Event::Dispatched { at: record.updated });
         let record = Arc::new(record);
-        if let Err(error) = self.parts.store.create(record.clone(), Join::Never).await {
-            self.registry.discharge(&new.principal);
-            return Err(refused(error));
+        match self.parts.store.create(record.clone(), Join::Never).await {
+            Ok(Created::New) => {}
+            // Its frame was stored before: that call goes on, and this exchange, which is read-only, is dropped.
+            Ok(Created::Joined(earlier)) => {
+                self.registry.discharge(&new.principal);
+                let Some(earlier) = earlier else { return Err(SubmitError::KeyReused) };
+                return self.watch(*earlier).await?.ok_or(SubmitError::KeyReused);
+            }
+            Err(error) => {
+                self.registry.discharge(&new.principal);
+                return Err(refused(error));
+            }
         }
         let live = Arc::new(Live::new(record));
         self.registry.insert(&live);

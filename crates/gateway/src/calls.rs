@@ -13,7 +13,7 @@ use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
 use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
 use taskgate_store::Join;
-use taskgate_store::record::{Call, Frame, Front};
+use taskgate_store::record::{Call, Front};
 use taskgate_wire::dialect::a;
 use taskgate_wire::json;
 use taskgate_wire::meta::META;
@@ -120,7 +120,10 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
             let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
             Box::pin(retry::go_on(checked, retry)).await
         }
-        Recording::IfItLasts if checked.key.is_none() => read(checked, arguments).await,
+        // One that comes again may have been recorded when it asked or lasted: under its frame it is found.
+        Recording::IfItLasts if checked.key.is_none() && !exchange.sent.is_again => {
+            read(checked, arguments).await
+        }
         // A key asks for one operation however often it is sent, so it is recorded even for a read.
         Recording::IfItLasts | Recording::First => {
             let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
@@ -229,7 +232,7 @@ async fn adopt(
         return Err(RpcError::internal("The call ended while it was being recorded").into());
     };
     let engine = checked.exchange.gateway.engine.clone();
-    let new = checked.new_call(Join::Never, None);
+    let new = checked.new_call(Join::Never);
     let back = checked.upstream.clone();
     let handle = engine.adopt(new, back, in_flight, first).await.map_err(refused)?;
     wait::wait(&checked, handle, wait, Start::Fresh).await
@@ -255,8 +258,7 @@ async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
 
 async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
-    // Only what is recorded before it is sent can be known again when it comes once more.
-    let new = checked.new_call(join, checked.exchange.sent.frame);
+    let new = checked.new_call(join);
     let back = checked.upstream.clone();
     let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
         Submitted::Started(handle) => (handle, Start::Fresh),
@@ -342,7 +344,7 @@ impl Checked<'_> {
         self.exchange.sent.since + self.patience()
     }
 
-    fn new_call(&self, join: Join, frame: Option<Frame>) -> NewCall {
+    fn new_call(&self, join: Join) -> NewCall {
         let key = self.via.back_key(self.exchange);
         NewCall {
             principal: key.principal,
@@ -359,7 +361,7 @@ impl Checked<'_> {
                 key: self.key.clone(),
                 offers: key.offers,
                 asking: self.asking,
-                frame,
+                frame: self.exchange.sent.frame,
             },
             effect: self.policy.effect,
             replay: self.policy.replay,

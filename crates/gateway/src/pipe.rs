@@ -49,6 +49,8 @@ pub struct Incoming {
     /// When the client sent it first. A call that is sent once more is answered within the time that its client
     /// began to count then.
     pub since: Instant,
+    /// Whether it may have been sent before: then a call is looked for under its frame, whatever it does.
+    pub is_again: bool,
 }
 
 /// What is known of a request besides its text.
@@ -56,12 +58,13 @@ pub struct Incoming {
 pub(crate) struct Sent {
     pub(crate) frame: Option<Frame>,
     pub(crate) since: Instant,
+    pub(crate) is_again: bool,
 }
 
 impl Sent {
     /// By nobody who would send it again.
     pub(crate) fn now() -> Sent {
-        Sent { frame: None, since: Instant::now() }
+        Sent { frame: None, since: Instant::now(), is_again: false }
     }
 }
 
@@ -145,7 +148,7 @@ impl Pipe {
     async fn serve(&mut self, mut incoming: mpsc::Receiver<Incoming>, shutdown: &CancellationToken) {
         let max = self.gateway.config.limits.message_bytes_max;
         loop {
-            let Incoming { message, frame, since } = tokio::select! {
+            let Incoming { message, frame, since, is_again } = tokio::select! {
                 incoming = incoming.recv() => match incoming {
                     Some(incoming) => incoming,
                     None => return,
@@ -158,7 +161,7 @@ impl Pipe {
                 self.outlet.deliver(message::error(None, &RpcError::too_large(max))).await;
             } else if !message.iter().all(u8::is_ascii_whitespace) {
                 tokio::select! {
-                    () = self.message(message, Sent { frame, since }) => {}
+                    () = self.message(message, Sent { frame, since, is_again }) => {}
                     () = shutdown.cancelled() => return,
                 }
             }

@@ -81,7 +81,11 @@ async fn read<R: AsyncBufRead + Unpin>(
                 let _ = outgoing.send(Outgoing { message, delivers: None }).await;
             }
             Line::Message(message) => {
-                if lines.send(Incoming { message, frame: None, since: Instant::now() }).await.is_err() {
+                if lines
+                    .send(Incoming { message, frame: None, since: Instant::now(), is_again: false })
+                    .await
+                    .is_err()
+                {
                     return Ok(());
                 }
             }

@@ -175,6 +175,9 @@ impl Session {
         }
         drop(owed);
         delivered?;
+        if matches!(quiet, Some(Quiet::Gone)) {
+            return Ok(());
+        }
         let word = match quiet {
             Some(Quiet::Closed) => End::Done.word(),
             Some(Quiet::Leaving) => {
@@ -219,8 +222,10 @@ impl Session {
                     let noted = async { while fetching.join_next().await.is_some() {} };
                     let _ = timeout(FETCHED, noted).await;
                     let frame = Some(Stamp { attachment: self.stamp, sequence });
-                    let since = began(Instant::now(), age.take().filter(|(of, _)| *of == sequence));
-                    if incoming.send(Incoming { message: payload, frame, since }).await.is_err() {
+                    let age = age.take().filter(|(of, _)| *of == sequence);
+                    let is_again = age.is_some();
+                    let since = began(Instant::now(), age);
+                    if incoming.send(Incoming { message: payload, frame, since, is_again }).await.is_err() {
                         return Quiet::Closed;
                     }
                 }

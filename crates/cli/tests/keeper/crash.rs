@@ -105,3 +105,24 @@ fn work_that_waits_for_its_turn_when_the_keeper_dies_is_sent_once() {
     scene.open_gate("gate");
     assert_eq!(host.close(), Some(0));
 }
+
+#[test]
+fn g_011_a_question_of_a_dead_keeper_is_void_and_asked_anew() {
+    let scene = Scene::new();
+    let mut host = scene.host(&["--trust-annotations"]);
+    host.open_with(json!({ "elicitation": { "form": {} } }));
+    let id = host.call("ask", json!({ "text": "a" }));
+    let is_question = |message: &serde_json::Value| message["method"] == "elicitation/create";
+    let first = host.wait("a question", is_question);
+    kill_9(scene.keeper_pid());
+    host.wait("word that it is void", |message| {
+        message["method"] == "notifications/cancelled" && message["params"]["requestId"] == first["id"]
+    });
+    let second = host.wait("the question again", is_question);
+    assert_ne!(first["id"], second["id"]);
+    // A late answer to the old one goes nowhere.
+    let reply = |id: &serde_json::Value, who: &str| json!({ "jsonrpc": "2.0", "id": id, "result": { "action": "accept", "content": { "who": who } } });
+    host.send(&reply(&first["id"], "the old one"));
+    host.send(&reply(&second["id"], "the new one"));
+    assert!(text(&host.answer(id)).starts_with("ask the new one"));
+}

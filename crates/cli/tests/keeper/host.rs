@@ -116,11 +116,15 @@ impl Host {
 
     /// Opens a legacy session; the answer to `initialize`.
     pub(crate) fn open(&mut self) -> Value {
+        self.open_with(json!({}))
+    }
+
+    /// The same, offering this.
+    pub(crate) fn open_with(&mut self, capabilities: Value) -> Value {
+        let info = json!({ "name": "test host", "version": "1" });
         let answer = self.request(
             "initialize",
-            json!({
-                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test host", "version": "1" },
-            }),
+            json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info }),
         );
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         answer

@@ -1,6 +1,8 @@
 //! One keeper, one server for each key, and nothing that is left behind.
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -136,4 +138,42 @@ fn design_4_no_server_outlives_a_killed_keeper_its_children_included() {
     kill_9(keeper);
     until("the server's child is gone", || (!is_alive(child)).then_some(()));
     until("everything is gone", || scene.processes().is_empty().then_some(()));
+}
+
+#[test]
+fn a_host_that_does_not_read_stops_nobody_else() {
+    let scene = Scene::new();
+    let mut other = scene.host(&[]).opened();
+    let server = scene.server("good");
+    let args = [&["run", "--"], server.iter().map(String::as_str).collect::<Vec<_>>().as_slice()].concat();
+    let mut stuck = scene.taskgate(&args);
+    let mut stuck = stuck.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = stuck.stdin.take().unwrap();
+    // More answers than all buffers between hold; at some point it can write no more either.
+    let (sender, written) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for id in 0..20_000 {
+            let ping = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": { "pad": "x".repeat(500) } });
+            if writeln!(stdin, "{ping}").is_err() || sender.send(id).is_err() {
+                return;
+            }
+        }
+    });
+    let mut last = 0;
+    while let Ok(id) = written.recv_timeout(std::time::Duration::from_secs(2)) {
+        last = id;
+    }
+    assert!(last < 19_999, "the keeper took everything, which must be kept somewhere");
+    let keeper = scene.keeper_pid();
+    let status = fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
+    let resident = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let kib: u64 = resident.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kib < 200_000, "{resident}");
+    for round in 0..20 {
+        assert!(other.text("work", json!({ "text": round.to_string() })).starts_with("work"));
+    }
+    stuck.kill().unwrap();
+    stuck.wait().unwrap();
+    until("it is gone", || (scene.status()["hosts"].as_array().unwrap().len() == 1).then_some(()));
+    assert!(scene.output(&["keeper", "stop"]).status.success());
 }

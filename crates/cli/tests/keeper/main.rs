@@ -14,6 +14,7 @@ mod bad;
 mod commands;
 mod crash;
 mod end;
+mod frames;
 mod host;
 mod life;
 mod place;

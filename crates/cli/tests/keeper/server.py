@@ -40,7 +40,9 @@ tools = [
     tool("whisper"),
     tool("grow"),
     tool("fail"),
+    tool("ask", annotations={"readOnlyHint": True}),
 ]
+replies = {}
 
 
 def call(name, arguments):
@@ -50,6 +52,8 @@ def call(name, arguments):
     while gate and not os.path.exists(gate):
         time.sleep(0.01)
     time.sleep(arguments.get("seconds", 0))
+    if name == "ask":
+        word = ask()
     note(f"end {name} {word}")
     if name == "environment":
         return text(os.environ.get(word, "-"))
@@ -62,6 +66,15 @@ def call(name, arguments):
         tools.append(tool("grown"))
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     return text(f"{name} {word} by {os.getpid()}")
+
+
+def ask():
+    key = f"q{len(replies)}"
+    replies[key] = threading.Event()
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}
+    send({"jsonrpc": "2.0", "id": key, "method": "elicitation/create", "params": form})
+    replies[key].wait()
+    return replies[key].reply["content"]["who"]
 
 
 def answer(message):
@@ -112,3 +125,6 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" in message and "method" in message:
         threading.Thread(target=answer, args=(message,), daemon=True).start()
+    elif message.get("id") in replies:
+        replies[message["id"]].reply = message["result"]
+        replies[message["id"]].set()

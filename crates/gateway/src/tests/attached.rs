@@ -72,7 +72,12 @@ impl Client {
 
     async fn bytes(&self, message: &[u8], frame: Option<Frame>) {
         let message = Bytes::copy_from_slice(message);
-        self.to.as_ref().unwrap().send(Incoming { message, frame, since: self.since }).await.unwrap();
+        self.to
+            .as_ref()
+            .unwrap()
+            .send(Incoming { message, frame, since: self.since, is_again: false })
+            .await
+            .unwrap();
     }
 
     async fn say(&self, message: Value, frame: Option<Frame>) {
