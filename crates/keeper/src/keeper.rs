@@ -13,6 +13,7 @@ use taskgate_engine::Engine;
 use taskgate_gateway::Gateway;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -168,7 +169,10 @@ impl Keeper {
 
     /// Serves whoever connects, until it is time to go. When this returns, nobody new can connect and what was to be
     /// delivered is; servers and store are the caller's to close, then comes [`Keeper::say_farewell`].
-    pub async fn serve(self: &Arc<Self>, listener: UnixListener) -> Reason {
+    ///
+    /// # Shape
+    /// Why it goes, and how much of the patience with calls under way is left.
+    pub async fn serve(self: &Arc<Self>, listener: UnixListener) -> (Reason, Duration) {
         let mut idle_since = None;
         let mut ticks = tokio::time::interval(TICK.min(self.parts.idle).max(Duration::from_millis(10)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -193,11 +197,18 @@ impl Keeper {
                 break reason;
             }
         };
+        let begun = Instant::now();
         self.leave(listener, reason).await;
-        reason
+        let left = match reason {
+            Reason::Stopped { now: true } => Duration::ZERO,
+            Reason::Stopped { now: false } | Reason::Idle | Reason::GaveWay => {
+                self.parts.patience.saturating_sub(begun.elapsed())
+            }
+        };
+        (reason, left)
     }
 
-    fn is_time_to_go(&self, idle_since: &mut Option<tokio::time::Instant>) -> Option<Reason> {
+    fn is_time_to_go(&self, idle_since: &mut Option<Instant>) -> Option<Reason> {
         let (stop, draining, attached) = {
             let state = self.state.lock();
             (state.stop, state.draining, !state.attached.is_empty())
@@ -213,7 +224,7 @@ impl Keeper {
             *idle_since = None;
             return None;
         }
-        let since = *idle_since.get_or_insert_with(tokio::time::Instant::now);
+        let since = *idle_since.get_or_insert_with(Instant::now);
         (since.elapsed() >= self.parts.idle).then_some(Reason::Idle)
     }
 

@@ -16,8 +16,8 @@ use crate::peer;
 use crate::place::{Place, Trouble};
 use crate::start::{self, StartError};
 
-/// How long a keeper is looked for and started.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a keeper is looked for and started. One that is being stopped may need most of it to end.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How long a keeper that answers may take to say hello.
 const HELLO: Duration = Duration::from_secs(5);
 /// How long the end of a keeper that speaks another protocol is waited for.

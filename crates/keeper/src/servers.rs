@@ -59,7 +59,7 @@ pub(crate) struct Admitted {
 pub(crate) enum NotServed {
     /// The name is another command's.
     #[error(
-        "the name {name:?} stands for another command, `{other}`, which a host uses or which still has work under way; give this one another name with --name, or end the other first"
+        "the name {name:?} stands for another command ({other}), which a host uses or which still has work under way; give this one another name with --name, or end the other first"
     )]
     NameTaken {
         /// The name.
@@ -300,8 +300,9 @@ fn command_words(attachment: &Attachment) -> String {
         Reach::Command { command, .. } => {
             let program = command.first().map_or("?".into(), |word| word.0.to_string_lossy());
             match command.len() {
-                0 | 1 => program.into_owned(),
-                more => format!("{program} …` with {} arguments `", more - 1),
+                0 | 1 => format!("`{program}`"),
+                2 => format!("`{program}` with an argument"),
+                more => format!("`{program}` with {} arguments", more - 1),
             }
         }
         Reach::Http { .. } => String::from("an HTTP server"),

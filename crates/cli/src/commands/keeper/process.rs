@@ -8,14 +8,13 @@ use anyhow::Context;
 use taskgate_engine::limits::Limits;
 use taskgate_gateway::config::GatewayConfig;
 use taskgate_keeper::door;
-use taskgate_keeper::keeper::{Keeper, Parts, Reason};
+use taskgate_keeper::keeper::{Keeper, Parts};
 use taskgate_keeper::lock::Lock;
 use taskgate_keeper::logs::{KEEPER, Log};
 use taskgate_keeper::place::{Place, Trouble};
 use taskgate_keeper::start::{self, Complaint};
 use taskgate_store::Error as StoreError;
 use taskgate_store_sqlite::SqliteStore;
-use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::KeeperProcess;
@@ -109,16 +108,11 @@ async fn live(place: &Place, environment: &Environment) -> Result<(), Complaint>
         signals.next().await;
         told.stop(true);
     });
-    let reason = keeper.serve(listener).await;
-    let begun = Instant::now();
-    let left = match reason {
-        Reason::Stopped { now: true } => Duration::ZERO,
-        Reason::Stopped { now: false } | Reason::Idle | Reason::GaveWay => patience,
-    };
+    let (reason, left) = keeper.serve(listener).await;
     house.leave_within(left).await;
     keeper.say_farewell().await;
     watch.abort();
-    tracing::info!(took = ?begun.elapsed(), "the keeper has ended");
+    tracing::info!(?reason, "the keeper has ended");
     Ok(())
 }
 
