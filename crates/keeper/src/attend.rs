@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attachment::{self, Attachment};
 use crate::frame::{self, Decoder, End, Frame, Kind};
-use crate::keeper::{Keeper, Line};
+use crate::keeper::{Keeper, Line, Presence};
 use crate::servers::{Admitted, NotServed};
 
 /// How long a pipe may take to say what it wants.
@@ -87,9 +87,7 @@ pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesM
     };
     // It holds the host's environment, which nobody needs any more.
     drop(attachment);
-    let ended = session.run(attached, reader, writer, lines_out).await;
-    drop(presence);
-    ended
+    session.run(attached, reader, writer, lines_out, presence).await
 }
 
 struct Session {
@@ -117,6 +115,7 @@ impl Session {
         reader: Reader,
         mut writer: Writer,
         mut lines: mpsc::Receiver<Line>,
+        presence: Presence,
     ) -> io::Result<()> {
         let keeper = self.keeper.clone();
         let owed = keeper.delivering.token();
@@ -179,7 +178,11 @@ impl Session {
             return Ok(());
         }
         let word = match quiet {
-            Some(Quiet::Closed) => End::Done.word(),
+            Some(Quiet::Closed) => {
+                // A host that starts its server again as soon as this pipe has ended is to get a new process.
+                presence.leave().await;
+                End::Done.word()
+            }
             Some(Quiet::Leaving) => {
                 keeper.farewell.cancelled().await;
                 keeper.reason().end().word()

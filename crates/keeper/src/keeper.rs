@@ -123,6 +123,19 @@ pub(crate) struct Presence {
     pub(crate) number: u64,
 }
 
+impl Presence {
+    /// Takes it off the list, and has its server end if nobody else is there and nothing lives.
+    pub(crate) async fn leave(self) {
+        let server =
+            self.keeper.state.lock().attached.get(&self.number).map(|attached| attached.key.server.clone());
+        let keeper = self.keeper.clone();
+        drop(self);
+        if let Some(server) = server {
+            keeper.retire(server).await;
+        }
+    }
+}
+
 impl Drop for Presence {
     fn drop(&mut self) {
         self.keeper.leave_one(self.number);

@@ -186,13 +186,13 @@ impl Keeper {
         }
     }
 
-    async fn retire(self: Arc<Self>, server: ServerName) {
+    pub(crate) async fn retire(self: Arc<Self>, server: ServerName) {
         let lives = self.lives(&server).await;
         let mut state = self.state.lock();
         let is_attached = state.attached.values().any(|attached| attached.key.server == server);
         let Some(known) = state.known.get_mut(&server) else { return };
         known.is_looked_after = false;
-        if lives || is_attached {
+        if lives || is_attached || known.closing.is_some() {
             return;
         }
         // It is taken out of the list now, before anybody can attach to it again; its end is waited for elsewhere.
