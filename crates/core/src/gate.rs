@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn r1_5_a_back_without_tasks_is_never_sent_an_augmentation() {
+    fn a_019_a_020_a_026_a_027_a_030_x_003_a_back_is_sent_an_augmentation_where_it_and_the_tool_take_it() {
         for facts in all() {
             let asking = decide(facts).asking;
             if facts.back != BackTasks::A || facts.support == TaskSupport::Forbidden {

@@ -188,5 +188,5 @@ prop_state_machine! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn r3_1_the_machine_agrees_with_a_naive_model(sequential 1..60 => Real);
+    fn a_042_a_043_b_072_g_009_the_machine_agrees_with_a_naive_model(sequential 1..60 => Real);
 }

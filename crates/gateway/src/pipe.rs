@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_121_a_message_has_no_line_end_inside() {
+    fn a_121_b_049_a_message_has_no_line_end_inside() {
         assert_eq!(
             on_one_line(Bytes::from_static(b"{\r\n\"a\":\"\\n\"}")),
             Bytes::from_static(b"{  \"a\":\"\\n\"}")

@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::cite;
 
 /// Where tests are.
-const FOLDERS: [&str; 2] = ["crates", "xtask"];
+const FOLDERS: [&str; 1] = ["crates"];
 
 /// One test.
 #[derive(Clone, PartialEq, Eq, Debug)]

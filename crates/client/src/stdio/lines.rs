@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_121_a_message_is_one_line_whatever_its_white_space() {
+    async fn a_121_b_049_a_message_is_one_line_whatever_its_white_space() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
         let lines = Lines::new(sender);
         lines.prime().await;

@@ -34,7 +34,7 @@ async fn probed(discover: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> Web 
 }
 
 #[tokio::test]
-async fn d_014_a_discover_result_means_modern() {
+async fn b_032_d_014_a_discover_result_means_modern() {
     let web = probed(|seen| result(seen, discovered())).await;
     let (_servers, session) = open(http(&web.url), "{}").await;
     assert_eq!(session.manifest().era(), Era::Modern);
@@ -58,7 +58,7 @@ async fn d_014_legacy_dates_in_the_list_mean_initialize() {
 }
 
 #[tokio::test]
-async fn d_015_a_modern_error_is_no_reason_to_fall_back() {
+async fn b_021_d_015_e_008_a_modern_error_is_no_reason_to_fall_back() {
     let web = probed(|seen| error(400, seen, -32022, "no", json!({"supported": ["2027-01-01"]}))).await;
     let refused = servers(http(&web.url)).session(&key("{}")).await.unwrap_err();
     assert!(refused.reason.contains("2027-01-01"), "{refused}");
@@ -66,7 +66,7 @@ async fn d_015_a_modern_error_is_no_reason_to_fall_back() {
 }
 
 #[tokio::test]
-async fn d_016_to_d_018_everything_else_means_initialize() {
+async fn b_028_b_029_d_016_to_d_018_everything_else_means_initialize() {
     let answers: [fn(&Seen) -> Say; 6] = [
         |seen| error(404, seen, -32601, "no such method", Value::Null),
         |seen| error(400, seen, -32602, "bad params", Value::Null),
@@ -118,7 +118,7 @@ async fn b_030_the_verdict_is_remembered_until_it_no_longer_fits() {
 }
 
 #[tokio::test]
-async fn a_133_to_a_136_a_legacy_session_is_carried_by_every_request() {
+async fn a_010_a_133_to_a_136_a_139_a_legacy_session_is_carried_by_every_request() {
     let web = Web::legacy(with_tasks(), |seen| match (seen.verb.as_str(), seen.method()) {
         ("GET", _) => empty(405),
         _ => result(&seen, text("fine")),
@@ -163,7 +163,7 @@ async fn b_039_to_b_043_modern_requests_mirror_their_body() {
 }
 
 #[tokio::test]
-async fn a_002_ids_are_not_used_again_after_a_restart() {
+async fn a_002_b_002_x_053_ids_are_not_used_again_after_a_restart() {
     let web = Web::modern(|seen| result(&seen, text("fine"))).await;
     for _ in 0..2 {
         let (_servers, session) = open(http(&web.url), "{}").await;
@@ -247,7 +247,7 @@ async fn redirects_stay_within_the_origin() {
 }
 
 #[tokio::test]
-async fn a_128_a_broken_legacy_stream_is_taken_up_again() {
+async fn a_128_x_051_a_broken_legacy_stream_is_taken_up_again() {
     let id = Arc::new(Mutex::new(Value::Null));
     let web = Web::legacy(json!({}), move |seen| match (seen.verb.as_str(), seen.header("last-event-id")) {
         ("GET", None) => empty(405),
@@ -360,7 +360,7 @@ async fn x_052_a_json_rpc_error_counts_on_any_status_and_a_bare_refusal_is_an_er
 }
 
 #[tokio::test]
-async fn b_128_a_round_of_questions_keeps_the_state_byte_for_byte() {
+async fn b_128_b_129_a_round_of_questions_keeps_the_state_byte_for_byte() {
     let web = Web::modern(|seen| match seen.body["params"]["inputResponses"].is_null() {
         true => {
             let body = format!(
@@ -388,7 +388,7 @@ async fn b_128_a_round_of_questions_keeps_the_state_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn b_066_a_modern_task_is_followed_answered_and_cancelled() {
+async fn b_010_b_042_b_055_b_059_b_088_q_017_q_035_a_modern_task_is_followed_answered_and_cancelled() {
     let web = Web::modern(|seen| {
         let task = |more: Value| {
             let mut task = json!({"resultType": "complete", "taskId": "up", "createdAt": "2026-01-01T00:00:00Z",
@@ -450,7 +450,7 @@ async fn b_066_a_modern_task_is_followed_answered_and_cancelled() {
 }
 
 #[tokio::test]
-async fn b_106_pushes_about_a_task_are_nudges() {
+async fn q_036_pushes_about_a_task_are_nudges() {
     let web = Web::modern(|seen| {
         let note = |method: &str, params: Value| {
             event(json!({"jsonrpc": "2.0", "method": method, "params": params}))
@@ -471,7 +471,7 @@ async fn b_106_pushes_about_a_task_are_nudges() {
 }
 
 #[tokio::test]
-async fn a_068_questions_arrive_on_any_stream_and_replies_are_posted_into_the_session() {
+async fn a_068_a_069_questions_arrive_on_any_stream_and_replies_are_posted_into_the_session() {
     let (listen, listened) = mpsc::unbounded_channel();
     let get = Arc::new(Mutex::new(Some(listened)));
     let replied = Arc::new(Notify::new());
@@ -560,7 +560,7 @@ async fn questions_of_a_task_that_nobody_watches_yet_are_kept_for_the_watcher() 
 }
 
 #[tokio::test]
-async fn b_037_stopping_a_modern_call_closes_its_stream() {
+async fn b_037_b_137_stopping_a_modern_call_closes_its_stream() {
     let (stream, streamed) = mpsc::unbounded_channel::<String>();
     let post = Arc::new(Mutex::new(Some(streamed)));
     let (came, mut coming) = mpsc::unbounded_channel();
@@ -633,7 +633,7 @@ async fn b_045_mirrored_arguments_are_learned_from_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_status_read_that_hangs_is_transient() {
+async fn b_138_a_status_read_that_hangs_is_given_up() {
     let web = Web::start_slow(|seen| {
         Box::pin(async move {
             match seen.method() {

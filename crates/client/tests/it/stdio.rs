@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::support::{ELICITS, answer, key, legacy, open, python, returned, servers, tool, upstream};
 
 #[tokio::test]
-async fn d_022_any_other_error_to_discover_means_initialize_on_the_same_process() {
+async fn b_026_b_027_d_022_any_other_error_to_discover_means_initialize_on_the_same_process() {
     for code in ["-32601", "-32602", "-32000"] {
         let (_servers, session) = open(python(&[&format!("discover={code}")]), "{}").await;
         let manifest = session.manifest();
@@ -43,7 +43,7 @@ async fn d_023_a_process_that_exits_over_discover_is_started_once_more() {
 }
 
 #[tokio::test]
-async fn d_021_a_discover_result_means_modern() {
+async fn b_003_b_004_b_055_b_141_d_021_a_discover_result_means_modern() {
     let (_servers, session) = open(python(&["modern"]), ELICITS).await;
     assert_eq!(session.manifest().era(), Era::Modern);
     assert_eq!(session.tasks(), BackTasks::B);
@@ -69,7 +69,7 @@ async fn a_009_older_versions_are_accepted_and_unknown_ones_refused() {
 }
 
 #[tokio::test]
-async fn x_036_initialize_offers_what_the_client_has_and_no_tasks() {
+async fn a_006_a_101_a_116_x_036_initialize_offers_what_the_client_has_and_no_tasks() {
     let (_servers, session) = open(legacy(python(&["tasks"])), ELICITS).await;
     let said = &session.manifest().evidence[0].said;
     assert!(said.contains("\"capabilities\": {\"elicitation\": {}}"), "{said}");
@@ -77,7 +77,7 @@ async fn x_036_initialize_offers_what_the_client_has_and_no_tasks() {
 }
 
 #[tokio::test]
-async fn x_004_tools_are_read_page_by_page_and_again_after_a_change() {
+async fn b_155_x_004_tools_are_read_page_by_page_and_again_after_a_change() {
     let (_servers, session) = open(legacy(python(&[])), "{}").await;
     let table = session.tools().await.unwrap();
     assert_eq!(table.len(), 3);
@@ -346,7 +346,7 @@ impl Asker for Accepts {
 }
 
 #[tokio::test]
-async fn x_030_what_was_not_offered_is_refused_at_once() {
+async fn b_099_b_125_x_030_what_was_not_offered_is_refused_at_once() {
     let (_servers, session) = open(legacy(python(&[])), "{}").await;
     let said = returned(session.call(tool("elicit", Asking::Held)).answer.await);
     assert!(said.contains("-32601"), "{said}");
@@ -459,7 +459,7 @@ async fn peers_row_5_a_server_that_does_not_hold_results_back_is_polled() {
 }
 
 #[tokio::test]
-async fn e_004_a_refused_form_is_repeated_in_the_other_once_and_remembered() {
+async fn e_004_q_002_a_refused_form_is_repeated_in_the_other_once_and_remembered() {
     for behaviour in [&["tasks"][..], &["tasks", "text-refusal"]] {
         let (_servers, session) = open(legacy(python(behaviour)), "{}").await;
         for _ in 0..2 {

@@ -109,7 +109,7 @@ fn r3_1_an_event_that_cannot_follow_is_refused_as_damage() {
 }
 
 #[test]
-fn g_012_keys_are_never_used_again() {
+fn b_092_g_012_keys_are_never_used_again() {
     let mut task = after(&[asked(), Event::Withdrawn { key: key("in-1") }]);
     let events = task.decide(UnixMillis(0), Command::Ask(question("{}"))).unwrap();
     assert!(matches!(&events[..], [Event::Asked { key, .. }] if key.0 == "in-2"));
@@ -127,7 +127,7 @@ fn r3_6_running_work_never_expires_and_the_lifetime_shown_only_grows() {
 }
 
 #[test]
-fn g_023_a_record_stays_as_long_as_was_shown() {
+fn b_163_g_023_a_record_stays_as_long_as_was_shown() {
     let early = after(&[Event::Ended { at: UnixMillis(1_010), ending: Ending::Cancelled }]);
     assert_eq!(early.expires(), Some(UnixMillis(1_500)));
     let late = after(&[Event::Ended { at: UnixMillis(3_000), ending: Ending::Cancelled }]);

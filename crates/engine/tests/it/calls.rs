@@ -112,7 +112,7 @@ async fn an_identical_call_joins_while_the_first_is_unfinished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inv_40_calls_beyond_the_running_ones_wait_and_beyond_the_queue_are_refused() {
+async fn a_120_calls_beyond_the_running_ones_wait_and_beyond_the_queue_are_refused() {
     let limits = Limits { running_max: 1, queue_max: 1, ..Limits::default() };
     let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
     let first = stage.submit(call(Effect::Consequential)).await;
@@ -129,7 +129,7 @@ async fn inv_40_calls_beyond_the_running_ones_wait_and_beyond_the_queue_are_refu
 }
 
 #[tokio::test(start_paused = true)]
-async fn g_024_one_principal_has_only_so_many_unfinished_tasks() {
+async fn a_094_g_024_one_principal_has_only_so_many_unfinished_tasks() {
     let limits = Limits { live_max: 1, ..Limits::default() };
     let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
     let first = stage.submit(call(Effect::ReadOnly)).await;

@@ -83,7 +83,7 @@ async fn a_keyed_call_is_sent_again_with_the_same_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r5_3_an_observed_task_is_observed_again_and_never_started_again() {
+async fn b_084_an_observed_task_is_observed_again_and_never_started_again() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     let mut handle = stage.submit(call(Effect::Consequential)).await;
     let id = handle.record().id.clone();

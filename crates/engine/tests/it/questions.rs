@@ -120,7 +120,7 @@ async fn a_server_that_never_stops_asking_is_an_upstream_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b_091_a_listed_question_is_asked_once_answered_once_and_may_linger() {
+async fn b_089_b_091_b_093_a_listed_question_is_asked_once_answered_once_and_may_linger() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     let mut handle = stage.submit(call(Effect::Consequential)).await;
     let id = handle.record().id.clone();
@@ -144,7 +144,7 @@ async fn b_091_a_listed_question_is_asked_once_answered_once_and_may_linger() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_029_a_refused_sampling_request_ends_the_task_in_words() {
+async fn b_147_e_013_q_025_x_029_a_refused_sampling_request_ends_the_task_in_words() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     let mut handle = stage.submit(call(Effect::Consequential)).await;
     let id = handle.record().id.clone();

@@ -14,7 +14,7 @@ use taskgate_engine::limits::Limits;
 use crate::stage::{Puppet, Stage, call, look, me, returned, task, text};
 
 #[tokio::test(start_paused = true)]
-async fn a_048_the_peers_interval_is_kept_however_many_read() {
+async fn a_048_b_083_g_010_the_peers_interval_is_kept_however_many_read() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     *stage.back.look.lock() = Ok(Look { poll: Some(Millis::secs(10)), ..look(Stand::Working) });
     let handle = stage.submit(call(Effect::ReadOnly)).await;
@@ -28,7 +28,7 @@ async fn a_048_the_peers_interval_is_kept_however_many_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_017_the_final_status_is_shown_only_with_its_result() {
+async fn a_076_x_017_the_final_status_is_shown_only_with_its_result() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
     stage.back.hear().await.answer.send(task()).unwrap();
@@ -72,7 +72,7 @@ async fn x_026_the_result_may_come_by_the_stream_that_is_held_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_067_a_stream_that_broke_is_opened_again_when_input_is_wanted() {
+async fn a_049_a_050_a_067_a_stream_that_broke_is_opened_again_when_input_is_wanted() {
     let stage = Stage::new(Puppet::attending(Survival::Survives, true));
     let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
     stage.back.hear().await.answer.send(task()).unwrap();
@@ -108,7 +108,7 @@ async fn x_045_a_task_that_the_back_forgot_is_lost_not_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_038_a_cancellation_is_passed_on_and_the_backs_word_shown() {
+async fn a_086_b_103_x_038_a_cancellation_is_passed_on_and_the_backs_word_shown() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
     stage.back.hear().await.answer.send(task()).unwrap();

@@ -73,7 +73,7 @@ async fn d_001_to_d_009_what_cannot_be_placed_is_refused_in_its_own_era() {
 }
 
 #[tokio::test]
-async fn b_016_methods_that_are_not_there() {
+async fn a_012_a_023_b_016_b_114_b_119_q_008_methods_that_are_not_there() {
     let rig = Rig::start().await;
     let client = rig.session("2025-11-25", json!({})).await;
     let mut out = String::new();
@@ -97,7 +97,7 @@ async fn b_016_methods_that_are_not_there() {
 }
 
 #[tokio::test]
-async fn a_118_params_that_cannot_be_used() {
+async fn a_028_a_118_params_that_cannot_be_used() {
     let rig = Rig::start().await;
     let client = rig.session("2025-11-25", json!({})).await;
     let mut out = String::new();
@@ -135,7 +135,7 @@ async fn a_118_params_that_cannot_be_used() {
 }
 
 #[tokio::test]
-async fn b_064_tasks_without_the_extension_are_refused_before_their_params() {
+async fn b_014_b_064_b_109_b_117_b_168_tasks_without_the_extension_are_refused_before_their_params() {
     let rig = Rig::start().await;
     let legacy_only = json!({"tasks": {"requests": {"tools": {"call": {}}}}});
     for capabilities in [json!({}), legacy_only] {
@@ -155,7 +155,7 @@ async fn b_064_tasks_without_the_extension_are_refused_before_their_params() {
 }
 
 #[tokio::test]
-async fn g_015_unknown_malformed_and_expired_tasks_look_alike() {
+async fn b_081_b_098_b_102_e_002_g_015_q_030_x_046_unknown_malformed_and_expired_tasks_look_alike() {
     let rig = Rig::start().await;
     let mut answers: Vec<Value> = Vec::new();
     for id in ["t123", "a:b", &"x".repeat(100)] {
@@ -213,7 +213,7 @@ async fn a_123_host_origin_content_type_and_accept_are_checked_first() {
 }
 
 #[tokio::test]
-async fn b_048_get_and_delete_without_a_session_are_405() {
+async fn a_122_b_048_d_006_get_and_delete_without_a_session_are_405() {
     let rig = Rig::start().await;
     for method in ["GET", "DELETE"] {
         let response = rig.raw(method, &[("accept", "text/event-stream")], None).await.finish().await;
@@ -257,7 +257,7 @@ async fn health_is_told_to_anyone() {
 }
 
 #[tokio::test]
-async fn g_018_the_strict_switch_wants_the_name_of_every_task() {
+async fn g_018_q_014_the_strict_switch_wants_the_name_of_every_task() {
     let mut config = config();
     config.strict_mcp_name = true;
     let rig = Rig::with(config).await;

@@ -17,7 +17,7 @@ fn asks(extension: bool) -> Value {
 }
 
 #[tokio::test]
-async fn design_6_a_read_only_call_goes_straight_through_without_a_record() {
+async fn b_006_b_017_x_021_a_read_only_call_goes_straight_through_without_a_record() {
     let rig = Rig::start().await;
     let params = json!({"name": "echo", "arguments": {"n": 1.50}, "_meta": {"progressToken": 3, "traceparent": "00-x"}});
     let response = rig.modern("tools/call", with_tasks(), params).await;
@@ -33,7 +33,7 @@ async fn design_6_a_read_only_call_goes_straight_through_without_a_record() {
 }
 
 #[tokio::test]
-async fn b_057_a_call_that_lasts_becomes_a_task_which_can_be_read_at_once() {
+async fn b_009_b_057_b_067_b_075_b_076_x_008_a_call_that_lasts_becomes_a_task_which_can_be_read_at_once() {
     let rig = Rig::start().await;
     let response = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await;
     let created = &response.json()["result"];
@@ -91,7 +91,7 @@ pub(super) async fn find(rig: &Rig, id: &str) -> taskgate_engine::Handle {
 }
 
 #[tokio::test]
-async fn b_058_without_the_extension_a_call_that_lasts_gets_a_handle_and_never_a_task() {
+async fn b_023_b_058_without_the_extension_a_call_that_lasts_gets_a_handle_and_never_a_task() {
     let rig = Rig::start().await;
     let response = rig.modern("tools/call", json!({}), json!({"name": "slow"})).await;
     let result = &response.json()["result"];
@@ -110,7 +110,7 @@ async fn b_071_a_task_member_is_ignored_in_a_stateless_call() {
 }
 
 #[tokio::test]
-async fn b_139_progress_and_wanted_log_messages_come_on_the_calls_own_stream() {
+async fn b_035_b_036_b_139_progress_and_wanted_log_messages_come_on_the_calls_own_stream() {
     let rig = Rig::with(patient()).await;
     let params = json!({"name": "progress", "_meta": {"progressToken": "p", "io.modelcontextprotocol/logLevel": "info"}});
     let mut stream = rig.modern_open("tools/call", json!({}), params).await;
@@ -154,7 +154,7 @@ async fn g_019_closing_the_stream_of_a_read_only_call_stops_it() {
 }
 
 #[tokio::test]
-async fn g_019_closing_the_stream_of_any_other_call_lets_it_finish() {
+async fn g_019_x_050_closing_the_stream_of_any_other_call_lets_it_finish() {
     let rig = Rig::with(patient()).await;
     let stream = rig.modern_open("tools/call", json!({}), json!({"name": "slow"})).await;
     assert_eq!(stream.status, 200);
@@ -167,7 +167,7 @@ async fn g_019_closing_the_stream_of_any_other_call_lets_it_finish() {
 }
 
 #[tokio::test]
-async fn x_034_a_question_before_the_answer_makes_a_task_for_a_client_that_knows_them() {
+async fn b_077_b_094_b_096_b_105_b_166_q_019_q_022_q_023_x_034_a_question_before_the_answer_makes_a_task_for_a_client_that_knows_them() {
     let rig = Rig::with(patient()).await;
     let created = rig.modern("tools/call", asks(true), json!({"name": "ask"})).await.json();
     is_x("CreateTaskResult", &created["result"]);
@@ -202,7 +202,7 @@ async fn x_034_a_question_before_the_answer_makes_a_task_for_a_client_that_knows
 }
 
 #[tokio::test]
-async fn b_069_what_a_server_asks_before_its_task_is_asked_on_the_request_itself() {
+async fn b_069_g_014_what_a_server_asks_before_its_task_is_asked_on_the_request_itself() {
     let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), patient()).await;
     let params = json!({"name": "mrtr", "arguments": {"a": 1}});
     let asked = rig.modern("tools/call", asks(true), params.clone()).await.json();
@@ -218,7 +218,7 @@ async fn b_069_what_a_server_asks_before_its_task_is_asked_on_the_request_itself
 }
 
 #[tokio::test]
-async fn g_013_a_request_state_is_good_for_its_own_request_only() {
+async fn b_126_g_013_a_request_state_is_good_for_its_own_request_only() {
     let rig = Rig::with(patient()).await;
     let params = json!({"name": "ask", "arguments": {"a": 1}});
     let asked = rig.modern("tools/call", asks(false), params.clone()).await.json();
@@ -257,7 +257,7 @@ async fn g_013_a_request_state_is_good_for_its_own_request_only() {
 }
 
 #[tokio::test]
-async fn x_033_a_url_that_comes_first_is_asked_for_and_the_call_made_again() {
+async fn b_014_b_143_e_009_x_033_a_url_that_comes_first_is_asked_for_and_the_call_made_again() {
     let rig = Rig::with(patient()).await;
     let params = json!({"name": "url_first"});
     let asked = rig.modern("tools/call", asks(false), params.clone()).await.json();
@@ -366,7 +366,7 @@ async fn r2_6_mode_sync_stops_the_call_at_the_budget_and_says_so() {
 }
 
 #[tokio::test]
-async fn design_5_a_task_of_the_server_is_observed_and_its_result_given() {
+async fn b_078_q_017_x_010_a_task_of_the_server_is_observed_and_its_result_given() {
     let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     let created = rig.modern("tools/call", with_tasks(), json!({"name": "task"})).await.json();
     let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));

@@ -17,7 +17,7 @@ fn form() -> Value {
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 #[tokio::test]
-async fn a_016_initialize_offers_tasks_but_no_list_to_callers_who_cannot_be_told_apart() {
+async fn a_007_a_016_a_024_a_117_initialize_offers_tasks_but_no_list_to_callers_who_cannot_be_told_apart() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     is_a("InitializeResult", &client.said["result"]);
@@ -27,7 +27,7 @@ async fn a_016_initialize_offers_tasks_but_no_list_to_callers_who_cannot_be_told
 }
 
 #[tokio::test]
-async fn d_002_a_client_that_proposes_the_stateless_version_gets_the_newest_with_a_handshake() {
+async fn a_008_d_002_q_010_a_client_that_proposes_another_version_gets_the_newest_with_a_handshake() {
     let rig = Rig::start().await;
     for (proposed, given) in [("2026-07-28", NEWEST), ("1999-01-01", NEWEST), ("2025-03-26", "2025-03-26")] {
         let client = rig.session(proposed, json!({})).await;
@@ -36,7 +36,7 @@ async fn d_002_a_client_that_proposes_the_stateless_version_gets_the_newest_with
 }
 
 #[tokio::test]
-async fn a_025_tools_say_that_a_task_is_optional() {
+async fn a_025_a_119_tools_say_that_a_task_is_optional() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     let list = client.ask("tools/list", json!({})).await.json();
@@ -54,7 +54,7 @@ async fn a_025_tools_say_that_a_task_is_optional() {
 }
 
 #[tokio::test]
-async fn a_033_an_augmented_call_is_a_task_at_once_and_always_working() {
+async fn a_033_a_034_a_036_a_094_q_004_an_augmented_call_is_a_task_at_once_and_always_working() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     for tool in ["echo", "slow", "fail"] {
@@ -70,7 +70,7 @@ async fn a_033_an_augmented_call_is_a_task_at_once_and_always_working() {
 }
 
 #[tokio::test]
-async fn a_047_a_task_is_read_flat_and_without_its_payload() {
+async fn a_044_a_045_a_047_a_053_a_task_is_read_flat_and_without_its_payload() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     let id = client.task("fail").await;
@@ -83,7 +83,7 @@ async fn a_047_a_task_is_read_flat_and_without_its_payload() {
 }
 
 #[tokio::test]
-async fn a_057_a_result_is_held_until_the_task_is_over_and_names_its_task() {
+async fn a_057_a_058_a_062_a_064_a_127_a_result_is_held_until_the_task_is_over_and_names_its_task() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     let id = client.task("slow").await;
@@ -103,7 +103,7 @@ async fn a_057_a_result_is_held_until_the_task_is_over_and_names_its_task() {
 }
 
 #[tokio::test]
-async fn a_060_an_underlying_error_is_passed_on_as_it_was() {
+async fn a_060_a_061_q_005_an_underlying_error_is_passed_on_as_it_was() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     let id = client.task("raise").await;
@@ -115,7 +115,7 @@ async fn a_060_an_underlying_error_is_passed_on_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_128_a_broken_result_is_taken_up_again_even_by_our_successor() {
+async fn a_055_a_128_g_007_a_broken_result_is_taken_up_again_even_by_our_successor() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     let id = client.task("slow").await;
@@ -148,7 +148,7 @@ async fn a_128_a_broken_result_is_taken_up_again_even_by_our_successor() {
 }
 
 #[tokio::test]
-async fn x_023_a_question_is_asked_on_the_open_result_stream_and_answered_by_post() {
+async fn a_065_a_066_a_104_a_125_x_023_a_question_is_asked_on_the_open_result_stream_and_answered_by_post() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, form()).await;
     let id = client.task("ask").await;
@@ -177,7 +177,7 @@ async fn x_023_a_question_is_asked_on_the_open_result_stream_and_answered_by_pos
 }
 
 #[tokio::test]
-async fn x_026_a_question_goes_to_the_standing_stream_when_there_is_no_other_and_only_once() {
+async fn a_074_a_131_x_026_x_041_a_question_goes_to_the_standing_stream_when_there_is_no_other_and_only_once() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, form()).await;
     let mut standing = client.stream(None).await;
@@ -243,7 +243,7 @@ async fn x_029_a_refusal_by_error_becomes_an_answer() {
 }
 
 #[tokio::test]
-async fn a_088_a_cancelled_task_is_cancelled_before_the_answer_and_stays_so() {
+async fn a_087_to_a_090_q_001_x_020_x_040_a_cancelled_task_is_cancelled_before_the_answer_and_stays_so() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, json!({})).await;
     let id = client.task("slow").await;
@@ -297,7 +297,7 @@ async fn a_092_a_held_result_that_is_cancelled_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_077_progress_keeps_its_token_for_the_life_of_the_task() {
+async fn a_071_a_077_x_043_progress_keeps_its_token_for_the_life_of_the_task() {
     let rig = Rig::with(patient()).await;
     let client = rig.session(NEWEST, json!({})).await;
     let mut standing = client.stream(None).await;

@@ -9,7 +9,7 @@ use super::rig::{Fake, Rig, config, redact, with_tasks};
 use super::schema::{is_b, is_x};
 
 #[tokio::test]
-async fn b_018_discovery_names_versions_capabilities_and_the_extension() {
+async fn b_018_b_056_discovery_names_versions_capabilities_and_the_extension() {
     let rig = Rig::start().await;
     let result = &rig.modern("server/discover", json!({}), json!({})).await.json()["result"];
     is_b("DiscoverResult", result);
@@ -35,7 +35,7 @@ async fn b_149_b_153_tools_are_listed_without_execution_and_with_cache_hints() {
 }
 
 #[tokio::test]
-async fn b_108_a_subscription_acknowledges_snapshots_and_pushes_the_full_task() {
+async fn b_107_b_108_b_131_b_132_b_135_q_026_q_027_x_041_x_042_a_subscription_acknowledges_snapshots_and_pushes_the_full_task() {
     let rig = Rig::start().await;
     let created = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await.json();
     let id = created["result"]["taskId"].as_str().unwrap();
@@ -78,7 +78,7 @@ async fn b_112_changes_of_lists_come_only_to_those_who_asked() {
 }
 
 #[tokio::test]
-async fn g_021_open_subscriptions_are_ended_in_good_order_when_we_stop() {
+async fn b_135_g_021_open_subscriptions_are_ended_in_good_order_when_we_stop() {
     let rig = Rig::start().await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let mut stream = rig.modern_open("subscriptions/listen", json!({}), listen).await;

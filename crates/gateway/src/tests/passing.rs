@@ -81,7 +81,7 @@ async fn x_033_what_a_modern_server_asks_first_is_asked_on_the_stream_of_a_legac
 }
 
 #[tokio::test]
-async fn g_014_rounds_of_a_modern_pair_pass_untouched() {
+async fn b_129_g_014_rounds_of_a_modern_pair_pass_untouched() {
     let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     let asks = json!({"resultType": "input_required", "requestState": "theirs", "inputRequests": {}});
     rig.fake.answers("prompts/get", asks.clone());
@@ -92,7 +92,7 @@ async fn g_014_rounds_of_a_modern_pair_pass_untouched() {
 }
 
 #[tokio::test]
-async fn g_025_a_result_that_nobody_asked_for_is_never_passed_on() {
+async fn b_012_b_060_g_025_a_result_that_nobody_asked_for_is_never_passed_on() {
     let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     for kind in ["paused", "task"] {
         rig.fake.answers.lock().clear();

@@ -74,7 +74,7 @@ fn modern(id: u64, method: &str, params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn d_010_to_d_013_both_eras_share_a_pipe() {
+async fn b_025_d_010_to_d_013_both_eras_share_a_pipe() {
     let rig = Rig::start().await;
     let mut pipe = Piped::start(&rig);
     let early = pipe.ask(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
@@ -98,7 +98,7 @@ async fn d_010_to_d_013_both_eras_share_a_pipe() {
 }
 
 #[tokio::test]
-async fn a_080_to_a_085_tasks_are_listed_page_by_page_on_a_pipe() {
+async fn a_080_to_a_085_x_022_tasks_are_listed_page_by_page_on_a_pipe() {
     let mut config = config();
     config.limits.page_tasks = 2;
     let rig = Rig::with(config).await;
@@ -167,7 +167,7 @@ async fn x_023_questions_news_and_results_share_the_pipe() {
 }
 
 #[tokio::test]
-async fn b_052_a_request_that_is_taken_back_is_not_answered() {
+async fn b_052_b_137_a_request_that_is_taken_back_is_not_answered() {
     let rig = Rig::with(super::rig::patient()).await;
     let mut pipe = Piped::start(&rig);
     pipe.say(modern(1, "tools/call", json!({"name": "progress"}))).await;
@@ -180,7 +180,7 @@ async fn b_052_a_request_that_is_taken_back_is_not_answered() {
 }
 
 #[tokio::test]
-async fn q_028_a_subscription_on_a_pipe_ends_by_result_and_notification() {
+async fn b_136_q_028_a_subscription_on_a_pipe_ends_by_result_and_notification() {
     let rig = Rig::start().await;
     let mut pipe = Piped::start(&rig);
     let listen = modern(7, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));

@@ -121,7 +121,7 @@ async fn design_3_a_wish_to_cancel_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn g_004_a_question_is_asked_on_the_calls_own_stream() {
+async fn a_127_g_004_a_question_is_asked_on_the_calls_own_stream() {
     let rig = Rig::with(patient()).await;
     for version in [NEWEST, "2025-06-18"] {
         let client = rig.session(version, json!({"elicitation": {}})).await;
@@ -175,7 +175,7 @@ async fn g_003_a_cancelled_plain_call_is_cancelled_and_not_answered() {
 }
 
 #[tokio::test]
-async fn g_020_closing_a_legacy_stream_cancels_nothing() {
+async fn a_129_g_020_x_050_closing_a_legacy_stream_cancels_nothing() {
     let rig = Rig::with(patient()).await;
     let client = rig.session(NEWEST, json!({})).await;
     let params = json!({"name": "progress", "_meta": {"progressToken": 1}});

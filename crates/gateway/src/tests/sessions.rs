@@ -12,7 +12,7 @@ use super::rig::{Fake, Rig, config};
 const NEWEST: &str = "2025-11-25";
 
 #[tokio::test]
-async fn a_133_ids_cannot_be_guessed_and_only_their_hash_is_kept() {
+async fn a_100_a_133_g_026_ids_cannot_be_guessed_and_only_their_hash_is_kept() {
     let rig = Rig::start().await;
     let one = rig.session(NEWEST, json!({})).await;
     let two = rig.session(NEWEST, json!({})).await;

@@ -23,7 +23,7 @@ fn bytes(text: &str) -> Bytes {
 }
 
 #[test]
-fn g_025_result_kinds() {
+fn b_012_g_025_result_kinds() {
     for (result, modern, legacy) in [
         (r#"{"content":[]}"#, ResultKind::Complete, ResultKind::Complete),
         (r#"{"resultType":"complete"}"#, ResultKind::Complete, ResultKind::Complete),
@@ -77,7 +77,7 @@ fn g_005_x_055_results_lose_only_what_a_version_lacks() {
 }
 
 #[test]
-fn x_025_a_question_is_asked_in_each_dialect() {
+fn a_105_b_143_q_039_x_025_a_question_is_asked_in_each_dialect() {
     let params = r#"{"mode":"url","url":"https://up.example.com/c?u=1","message":"Connect.","task":{"ttl":1},"x":1.0,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"up-991"}}}"#;
     let asked = question::read("elicitation/create", Some(params), None).unwrap();
     assert_eq!(asked.kind, QuestionKind::Url);
@@ -108,7 +108,7 @@ fn x_025_a_question_is_asked_in_each_dialect() {
 }
 
 #[test]
-fn a_103_modes_and_methods() {
+fn a_103_b_142_x_035_modes_and_methods() {
     for (method, params, kind) in [
         ("elicitation/create", Some("{}"), Ok(QuestionKind::Form)),
         ("elicitation/create", Some(r#"{"mode":"form"}"#), Ok(QuestionKind::Form)),
@@ -136,7 +136,7 @@ fn a_103_modes_and_methods() {
 }
 
 #[test]
-fn q_023_answers_of_the_wrong_shape_are_refused() {
+fn a_106_b_144_q_023_q_033_answers_of_the_wrong_shape_are_refused() {
     use QuestionKind::{Form, Roots, Sampling, Url};
     for (kind, given, is_ok) in [
         (Form, r#"{"action":"accept","content":{"a":1.5,"b":"x","c":true,"d":["x"]}}"#, true),
@@ -166,7 +166,7 @@ fn q_023_answers_of_the_wrong_shape_are_refused() {
 }
 
 #[test]
-fn x_027_answers_go_to_each_kind_of_back() {
+fn b_088_x_027_answers_go_to_each_kind_of_back() {
     let given = r#"{"action":"accept","content":{"n":9007199254740993},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"front"}}}"#;
     let to_a = answer::for_a(given, Some("up:1"));
     assert_valid(Schema::A, "ElicitResult", &to_a);
@@ -284,7 +284,7 @@ fn x_004_x_054_tools_are_listed_for_each_version() {
 }
 
 #[test]
-fn x_001_handshakes_show_the_back_with_our_own_tasks() {
+fn a_017_b_022_b_056_b_120_x_001_handshakes_show_the_back_with_our_own_tasks() {
     let legacy = BackSelf::read_initialize(
         r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"vendor":{"n":1.0},"tasks":{"list":{},"requests":{"tools":{"call":{}}}},"extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"s","version":"1","x":1},"instructions":"Be \"kind\""}"#,
     )
@@ -343,7 +343,7 @@ fn a_006_our_own_opening_is_valid() {
 }
 
 #[test]
-fn b_011_what_a_modern_result_gets_in_front_is_never_there_twice() {
+fn b_006_b_011_what_a_modern_result_gets_in_front_is_never_there_twice() {
     let info = r#"{"name":"s","version":"1"}"#;
     for sent in [
         r#"{}"#,

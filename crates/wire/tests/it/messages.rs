@@ -38,7 +38,7 @@ fn a_003_params_are_a_slice_of_the_message() {
 }
 
 #[test]
-fn a_001_what_is_no_message_says_why() {
+fn a_001_b_001_what_is_no_message_says_why() {
     for (text, code, id, words) in [
         ("{", -32700, None, "a member's name is missing"),
         ("", -32700, None, "a value is missing"),

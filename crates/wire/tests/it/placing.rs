@@ -381,7 +381,7 @@ fn a_008_versions_are_negotiated_and_never_to_the_stateless_one() {
 }
 
 #[test]
-fn e_001_to_e_012_a_backs_errors_reach_each_client_in_its_own_way() {
+fn b_013_e_001_to_e_012_a_backs_errors_reach_each_client_in_its_own_way() {
     let url = r#","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://x.example/a","message":"m"}]}"#;
     let mut table = String::new();
     for (code, data) in [

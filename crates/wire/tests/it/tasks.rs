@@ -114,7 +114,7 @@ fn text(bytes: &Bytes) -> &str {
 }
 
 #[test]
-fn x_016_one_ending_in_both_dialects() {
+fn a_044_q_031_x_015_x_016_x_019_one_ending_in_both_dialects() {
     let mut table = String::new();
     with_views(|name, view| {
         let result = match a::task_result(view) {
@@ -134,7 +134,7 @@ fn x_016_one_ending_in_both_dialects() {
 }
 
 #[test]
-fn everything_written_of_a_task_is_valid_in_its_dialect() {
+fn a_034_a_063_a_089_b_066_b_107_q_034_x_006_everything_written_of_a_task_is_valid_in_its_dialect() {
     let id = RequestId::from_u64(9);
     with_views(|_, view| {
         assert_valid(Schema::A, "CreateTaskResult", a::create_result(view));
@@ -197,7 +197,7 @@ fn what_we_write_is_what_we_read() {
 }
 
 #[test]
-fn x_007_a_new_task_is_working_in_a_and_asks_nothing_in_b() {
+fn a_036_q_020_x_007_a_new_task_is_working_in_a_and_asks_nothing_in_b() {
     with_views(|name, view| {
         assert_eq!(json::at(text(&a::create_result(view)), &["task", "status"]), Some("\"working\""));
         let created = b::create_result(view);
@@ -252,7 +252,7 @@ fn g_025_tasks_that_make_no_sense_are_faults() {
 }
 
 #[test]
-fn deviating_backs_are_read() {
+fn q_018_x_011_x_012_x_037_deviating_backs_are_read() {
     // Python 1.23 to 1.30: no ttl.
     let python = a::read_create(
         r#"{"task":{"taskId":"a:b","status":"working","createdAt":"2026-09-01T08:00:00.000123Z","lastUpdatedAt":"x"}}"#,
@@ -278,7 +278,7 @@ fn deviating_backs_are_read() {
 }
 
 #[test]
-fn q_011_wished_lifetimes() {
+fn a_032_q_011_wished_lifetimes() {
     for (task, ttl) in [
         ("{}", None),
         (r#"{"ttl":60000}"#, Some(60_000)),
