@@ -411,8 +411,10 @@ impl Core {
                             if waiting.recall() {
                                 return Heard::NeverSent(String::from("it does not read its input"));
                             }
-                            // A-013, B-138
-                            let _ = process.tell(cancelled(id));
+                            if !is_told && ask.sort != Sort::Augmented {
+                                // A-013, B-138; not what may be a task by now.
+                                let _ = process.tell(cancelled(id));
+                            }
                             return Heard::Lost(self.silence(ask));
                         }
                     }
@@ -452,7 +454,13 @@ impl Core {
                                 None => pending().await,
                             }
                         } => telling = None,
-                        () = &mut late => return Heard::Lost(self.silence(ask)),
+                        () = &mut late => {
+                            // A-013; a modern server sees its stream closed (B-138).
+                            if !is_modern && !is_told && ask.sort != Sort::Augmented {
+                                http.tell_by_the_way(cancelled(id), headers.clone(), session.clone());
+                            }
+                            return Heard::Lost(self.silence(ask));
+                        }
                     }
                 }
             }

@@ -94,23 +94,42 @@ impl HttpLink {
         mirrored: Mirrored,
         session: Option<Arc<str>>,
     ) -> Result<(), String> {
-        let outgoing = Outgoing {
-            mirrored,
-            session,
-            patience: Some(self.endpoint.read_timeout),
-            ..Outgoing::post(body, Care::Once)
-        };
-        match self.endpoint.send(outgoing).await {
-            Ok(Got::Whole { status, .. }) if status < 400 => Ok(()),
-            Ok(Got::Whole { status, .. }) => Err(format!("it answered HTTP {status} to a notification")),
-            Ok(Got::Stream { stream, .. }) => {
-                stream.finish();
-                Ok(())
+        tell(&self.endpoint, body, mirrored, session).await
+    }
+
+    /// Sends a notification that nobody waits for.
+    pub(crate) fn tell_by_the_way(&self, body: Bytes, mirrored: Mirrored, session: Option<Arc<str>>) {
+        let endpoint = self.endpoint.clone();
+        tokio::spawn(async move {
+            if let Err(why) = tell(&endpoint, body, mirrored, session).await {
+                tracing::debug!(why, "a server could not be told");
             }
-            Ok(Got::Elsewhere) => Err(String::from("it redirects to another address, which is not followed")),
-            Ok(Got::TooLarge) => Err(String::from("its answer is longer than the limit")),
-            Err(SendError::NeverSent(why) | SendError::Lost(why)) => Err(why),
+        });
+    }
+}
+
+async fn tell(
+    endpoint: &Endpoint,
+    body: Bytes,
+    mirrored: Mirrored,
+    session: Option<Arc<str>>,
+) -> Result<(), String> {
+    let outgoing = Outgoing {
+        mirrored,
+        session,
+        patience: Some(endpoint.read_timeout),
+        ..Outgoing::post(body, Care::Once)
+    };
+    match endpoint.send(outgoing).await {
+        Ok(Got::Whole { status, .. }) if status < 400 => Ok(()),
+        Ok(Got::Whole { status, .. }) => Err(format!("it answered HTTP {status} to a notification")),
+        Ok(Got::Stream { stream, .. }) => {
+            stream.finish();
+            Ok(())
         }
+        Ok(Got::Elsewhere) => Err(String::from("it redirects to another address, which is not followed")),
+        Ok(Got::TooLarge) => Err(String::from("its answer is longer than the limit")),
+        Err(SendError::NeverSent(why) | SendError::Lost(why)) => Err(why),
     }
 }
 

@@ -58,4 +58,22 @@ mod tests {
         assert_eq!(early.expose().len(), 37);
         assert!(early < late);
     }
+
+    #[test]
+    fn a_035_a_097_b_070_ids_of_one_moment_share_nothing_but_the_moment() {
+        let ids: Vec<Vec<u8>> = (0..1_000)
+            .map(|_| {
+                let id = task_id(&SystemRandom, UnixMillis(7));
+                BASE32_DNSSEC.decode(&id.expose().as_bytes()[1..]).unwrap()
+            })
+            .collect();
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len());
+        assert!(ids.iter().all(|id| id.len() == 22 && id[..6] == ids[0][..6]));
+        // Each of the 128 bits behind the time is set in about half of them.
+        for bit in 0..128 {
+            let set = ids.iter().filter(|id| id[6 + bit / 8] >> (bit % 8) & 1 == 1).count();
+            assert!((300..=700).contains(&set), "bit {bit} is set in {set} of 1000");
+        }
+    }
 }

@@ -253,7 +253,11 @@ impl Driver {
         }
     }
 
+    /// The back does not know its task. One that was to be cancelled may be deleted at any moment.
     async fn lost_upstream(&mut self) {
+        if self.live.record().task.cancel_wished_at.is_some() {
+            return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+        }
         self.end(Do::Lose(Doubt::UpstreamLost), Ending::Faulted(Fault::UpstreamLost)).await;
     }
 

@@ -78,6 +78,27 @@ def call(message):
     elif name == "elicit":
         said = ask("q-%s" % id, "elicitation/create", {"message": arguments["q"], "requestedSchema": {}})
         reply(id, text(json.dumps(said)))
+    elif name == "elicit-url":
+        said = ask("q-%s" % id, "elicitation/create",
+                   {"mode": "url", "elicitationId": "e", "url": "https://a.example/", "message": "m"})
+        reply(id, text(json.dumps(said)))
+    elif name == "sample":
+        said = ask("q-%s" % id, "sampling/createMessage", {"messages": [], "maxTokens": 1})
+        reply(id, text(json.dumps(said)))
+    elif name == "turn-round":
+        said = [ask("p-%s" % id, "ping"), ask("t-%s" % id, "tasks/get", {"taskId": "up:1"})]
+        reply(id, text(json.dumps(said)))
+    elif name == "improper":
+        # Modern servers send no requests; whoever answers one is told on.
+        WAITING["imp"] = threading.Event()
+        send({"jsonrpc": "2.0", "id": "imp", "method": "elicitation/create",
+              "params": {"message": "?", "requestedSchema": {}}})
+        reply(id, text("done"))
+    elif name == "push":
+        listen = [listen for listen in LISTENS if listen["task"] == arguments["q"].partition(":")[2]][0]
+        send({"jsonrpc": "2.0", "method": "notifications/tasks",
+              "params": {"taskId": listen["task"], "status": "working", **subscription(listen["id"])}})
+        reply(id, text("pushed"))
     elif name == "held":
         send(CHANGED)
         RELEASED.wait()
@@ -123,7 +144,7 @@ def call(message):
         if "text-refusal" in BEHAVIOUR:
             reply(id, text("MCP error -32601: Tool must requires task augmentation", isError=True))
         else:
-            fail(id, -32601, "Tool requires a task")
+            fail(id, int(option("refusal", "-32601")), "Tool requires a task")
     elif name == "never" and "task" in params:
         fail(id, -32602, "[ {\"code\": \"unrecognized_keys\", \"keys\": [\"task\"]} ]")
     elif name in ("must", "may") and "task" in params:
@@ -146,6 +167,8 @@ def make_task(id, wish, token):
 
 def task_method(message):
     id, method, params = message["id"], message["method"], message["params"]
+    if params["taskId"] == "silent":
+        return
     task = TASKS.get(params["taskId"])
     if task is None:
         return fail(id, -32602, "Failed to retrieve task: Task not found")
@@ -191,7 +214,8 @@ def serve(message):
             os._exit(1)
         if "modern" in BEHAVIOUR:
             return reply(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"],
-                              "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                              "capabilities": {"tools": {"listChanged": "announces" in BEHAVIOUR},
+                                               "extensions": {"io.modelcontextprotocol/tasks": {}}},
                               "ttlMs": 0, "cacheScope": "private",
                               "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "fake", "version": "1"}}})
         fail(id, int(option("discover", "-32601")), "No such method")
@@ -226,19 +250,30 @@ def serve(message):
         send(CHANGED)
         if "roots" in BEHAVIOUR:
             ROOTS.wait()
-        reply(id, {"roots": ASKED.get("r1"), "cancelled": CANCELLED, "pid": os.getpid()})
+        reply(id, {"roots": ASKED.get("r1"), "cancelled": CANCELLED, "pid": os.getpid(),
+                   "answered": ASKED.get("imp"), "listens": LISTENS})
     elif method == "release":
         RELEASED.set()
         reply(id, {})
     elif method == "notifications/cancelled":
         CANCELLED.append(message["params"]["requestId"])
+    elif method == "subscriptions/listen":
+        wanted = message["params"]["notifications"]
+        LISTENS.append({"id": id, "task": (wanted.get("taskIds") or [None])[0]})
+        send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+              "params": {"notifications": wanted, **subscription(id)}})
     elif method.startswith("tasks/"):
         task_method(message)
     elif id is not None:
         fail(id, -32601, "Method not found")
 
 
+def subscription(id):
+    return {"_meta": {"io.modelcontextprotocol/subscriptionId": id}}
+
+
 CANCELLED = []
+LISTENS = []
 ROOTS = threading.Event()
 
 

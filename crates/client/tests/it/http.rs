@@ -89,6 +89,8 @@ async fn b_028_b_029_d_016_to_d_018_everything_else_means_initialize() {
         let web = probed(answer).await;
         let (_servers, session) = open(http(&web.url), "{}").await;
         assert_eq!(session.manifest().era(), Era::Legacy);
+        let opening: Vec<_> = web.seen().iter().take(2).map(|seen| seen.method().to_owned()).collect();
+        assert_eq!(opening, ["server/discover", "initialize"], "nothing is probed by GET in between");
     }
 }
 
@@ -132,6 +134,12 @@ async fn a_010_a_133_to_a_136_a_139_a_legacy_session_is_carried_by_every_request
     let seen = web.seen();
     assert_eq!(seen[0].method(), "initialize");
     assert!(seen[0].header("mcp-session-id").is_none() && seen[0].header("mcp-protocol-version").is_none());
+    assert_eq!(seen[1].method(), "notifications/initialized");
+    assert!(["GET", "POST", "DELETE"].iter().all(|verb| seen.iter().any(|seen| seen.verb == *verb)));
+    for each in &seen {
+        assert_eq!(each.header("authorization"), Some("Bearer ours"), "{each:?}");
+        assert_eq!(each.path, "/mcp", "nothing secret stands in the address");
+    }
     for later in &seen[1..] {
         assert_eq!(later.header("mcp-session-id"), Some("s-1"), "{later:?}");
         assert_eq!(later.header("mcp-protocol-version"), Some("2025-11-25"), "{later:?}");
@@ -397,6 +405,7 @@ async fn b_010_b_042_b_055_b_059_b_088_q_017_q_035_a_modern_task_is_followed_ans
             task
         };
         match seen.method() {
+            "tools/call" if seen.tool() == "plain" => result(&seen, text("at once")),
             "tools/call" => result(&seen, task(json!({"resultType": "task", "status": "working"}))),
             "tasks/update" | "tasks/cancel" => result(&seen, json!({"resultType": "complete"})),
             "tasks/get" if seen.body["params"]["taskId"] == "asks" => {
@@ -419,6 +428,8 @@ async fn b_010_b_042_b_055_b_059_b_088_q_017_q_035_a_modern_task_is_followed_ans
     };
     assert_eq!(accepted.upstream, upstream("up"));
     assert_eq!(accepted.look.poll.unwrap().0, 250);
+    // The server decides for each call.
+    assert_eq!(returned(session.call(tool("plain", Asking::Directed)).answer.await), "at once");
     // Not asked for: it must not come (B-058).
     let unasked = session.call(tool("x", Asking::Held)).answer.await;
     assert!(matches!(unasked, Answer::Nonsense(_)), "{unasked:?}");
@@ -439,6 +450,8 @@ async fn b_010_b_042_b_055_b_059_b_088_q_017_q_035_a_modern_task_is_followed_ans
     let listening = session.attend(&upstream("asks")).unwrap();
     assert!(matches!(listening.answer.await, Answer::Lost(_)));
     assert!(session.attend(&upstream("asks")).is_none());
+    assert!(!web.methods().contains(&"notifications/cancelled".to_owned()), "B-103");
+    assert_eq!(web.methods().iter().filter(|method| *method == "tasks/cancel").count(), 1);
     for seen in web.seen().iter().filter(|seen| seen.method().starts_with("tasks/")) {
         assert_eq!(seen.header("mcp-name"), seen.body["params"]["taskId"].as_str());
         let capabilities = &seen.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
@@ -459,6 +472,8 @@ async fn q_036_pushes_about_a_task_are_nudges() {
         events(&[
             &note("notifications/subscriptions/acknowledged", ids),
             &note("notifications/tasks", json!({"taskId": "up", "status": "working"})),
+            &note("notifications/tasks", json!({"taskId": "another", "status": "working"})),
+            &note("notifications/tasks/status", json!({"taskId": "up", "status": "working"})),
             &event(json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"resultType": "complete"}})),
         ])
     })
@@ -466,7 +481,10 @@ async fn q_036_pushes_about_a_task_are_nudges() {
     let (_servers, session) = open(http(&web.url), "{}").await;
     let mut listening = session.attend(&upstream("up")).unwrap();
     assert!(matches!(listening.answer.await, Answer::Lost(_)));
-    assert!(matches!(listening.events.recv().await, Some(BackEvent::Nudge)));
+    for _ in 0..2 {
+        assert!(matches!(listening.events.recv().await, Some(BackEvent::Nudge)));
+    }
+    assert!(listening.events.try_recv().is_err());
     assert!(session.attend(&upstream("up")).is_some(), "it may be held open again");
 }
 

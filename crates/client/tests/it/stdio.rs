@@ -74,6 +74,7 @@ async fn a_006_a_101_a_116_x_036_initialize_offers_what_the_client_has_and_no_ta
     let said = &session.manifest().evidence[0].said;
     assert!(said.contains("\"capabilities\": {\"elicitation\": {}}"), "{said}");
     assert!(said.contains("\"protocolVersion\": \"2025-11-25\""), "{said}");
+    assert!(said.contains("\"clientInfo\": {\"name\": \"taskgate\""), "{said}");
 }
 
 #[tokio::test]
@@ -460,7 +461,7 @@ async fn peers_row_5_a_server_that_does_not_hold_results_back_is_polled() {
 
 #[tokio::test]
 async fn e_004_q_002_a_refused_form_is_repeated_in_the_other_once_and_remembered() {
-    for behaviour in [&["tasks"][..], &["tasks", "text-refusal"]] {
+    for behaviour in [&["tasks"][..], &["tasks", "refusal=-32600"], &["tasks", "text-refusal"]] {
         let (_servers, session) = open(legacy(python(behaviour)), "{}").await;
         for _ in 0..2 {
             let answered = session.call(tool("must", Asking::Held)).answer.await;
@@ -482,6 +483,9 @@ async fn a_026_a_server_without_tasks_is_never_sent_one() {
     let (_servers, session) = open(legacy(python(&[])), "{}").await;
     let said = returned(session.call(tool("echo", Asking::Augmented)).answer.await);
     assert!(!said.contains("\"task\""), "{said}");
+    // Whatever the tool says of itself.
+    let refused = session.call(tool("must", Asking::Augmented)).answer.await;
+    assert!(matches!(refused, Answer::Raised { code: -32601, .. }), "{refused:?}");
 }
 
 #[tokio::test]

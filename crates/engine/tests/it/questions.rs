@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use taskgate_core::operation::Effect;
 use taskgate_core::recovery::Survival;
-use taskgate_core::task::{CancelRule, Ending, Fault, Question, QuestionKey, QuestionKind};
+use taskgate_core::task::{CancelRule, Ending, Fault, Question, QuestionKey, QuestionKind, State};
+use taskgate_core::time::Millis;
 use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, Look, Reply, Stand};
 use taskgate_engine::engine::Answered;
+use taskgate_engine::limits::Limits;
 use tokio::sync::oneshot;
 
 use crate::stage::{Puppet, Stage, call, form, look, me, returned, task, text};
@@ -139,8 +141,48 @@ async fn b_089_b_091_b_093_a_listed_question_is_asked_once_answered_once_and_may
     // One that it no longer lists is void.
     *stage.back.look.lock() = Ok(look(Stand::Working));
     asked(&mut handle, 0).await;
+    let late = stage.engine.answer(&me(), &id, &key(2), yes()).await.unwrap();
+    assert_eq!(late, Some(Answered::NotOutstanding));
+    assert_eq!(stage.back.answers.lock().len(), 1, "nothing is answered that is not open there");
     stage.back.stands(Stand::Ended(Box::new(text("{}"))));
     stage.over_by(&id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_070_a_task_works_again_once_all_is_answered() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    let id = handle.record().id.clone();
+    let heard = stage.back.hear().await;
+    let mut replies = Vec::new();
+    for ask in 1..=2 {
+        let (reply, replied) = oneshot::channel();
+        heard.events.send(BackEvent::Asked { ask, question: form("{}"), reply }).unwrap();
+        replies.push(replied);
+    }
+    asked(&mut handle, 2).await;
+    stage.engine.answer(&me(), &id, &key(1), yes()).await.unwrap();
+    assert!(matches!(stage.read(&id).await.task.state, State::InputRequired(_)), "one is still open");
+    stage.engine.answer(&me(), &id, &key(2), yes()).await.unwrap();
+    assert_eq!(stage.read(&id).await.task.state, State::Working);
+    heard.answer.send(text("{}")).unwrap();
+    stage.over_by(&id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_127_b_145_a_question_that_nobody_answers_ends_with_its_task() {
+    let limits = Limits { deadline: Millis::secs(5), ..Limits::default() };
+    let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    let id = handle.record().id.clone();
+    let heard = stage.back.hear().await;
+    let questions = vec![("a".to_owned(), form("{}"))];
+    heard.answer.send(Answer::InputRequired { questions, state: None }).unwrap();
+    asked(&mut handle, 1).await;
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::DeadlinePassed)));
+    assert!(record.task.outstanding().is_none());
+    assert_eq!(stage.engine.live(), 0, "nothing of it is left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,6 +200,7 @@ async fn b_147_e_013_q_025_x_029_a_refused_sampling_request_ends_the_task_in_wor
     let record = stage.over_by(&id).await;
     assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::NoAnswer("the user said no".to_owned()))));
     assert_eq!(stage.back.cancels.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert!(stage.back.answers.lock().is_empty(), "there is no form in which to refuse it");
 }
 
 #[tokio::test(start_paused = true)]

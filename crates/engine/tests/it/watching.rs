@@ -111,7 +111,9 @@ async fn x_045_a_task_that_the_back_forgot_is_lost_not_done() {
 async fn a_086_b_103_x_038_a_cancellation_is_passed_on_and_the_backs_word_shown() {
     let stage = Stage::new(Puppet::new(Survival::Survives));
     let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
-    stage.back.hear().await.answer.send(task()).unwrap();
+    let heard = stage.back.hear().await;
+    let stop = heard.stop.clone();
+    heard.answer.send(task()).unwrap();
     while stage.back.looks.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -120,6 +122,72 @@ async fn a_086_b_103_x_038_a_cancellation_is_passed_on_and_the_backs_word_shown(
     let record = stage.over_by(&id).await;
     assert_eq!(record.task.ending(), Some(&Ending::Cancelled));
     assert_eq!(stage.back.cancels.load(Ordering::SeqCst), 1);
+    assert!(!stop.is_cancelled(), "the request that made the task is not taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_091_a_cancelled_task_that_the_back_has_deleted_was_cancelled() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    while stage.back.looks.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    *stage.back.look.lock() = Err(LookError::UnknownTask);
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Cancelled));
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_133_x_042_what_is_not_pushed_is_polled() {
+    let stage = Stage::new(Puppet::attending(Survival::Survives, true));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    // It stays open, and nothing comes on it.
+    let _silent = stage.back.attendance().await;
+    stage.back.stands(Stand::Ended(Box::new(text("{\"by\":\"poll\"}"))));
+    assert_eq!(returned(&*stage.over_by(&id).await), b"{\"by\":\"poll\"}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_013_the_words_of_the_back_are_shown() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    *stage.back.look.lock() = Ok(Look { message: Some("page 3 of 9".to_owned()), ..look(Stand::Working) });
+    stage.back.hear().await.answer.send(task()).unwrap();
+    while handle.record().task.message.as_deref() != Some("page 3 of 9") {
+        handle.changed().await;
+    }
+    stage.back.stands(Stand::Ended(Box::new(text("{}"))));
+    stage.over_by(&handle.record().id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn q_037_work_whose_time_is_over_is_cancelled_at_the_back() {
+    let limits = Limits { deadline: Millis::secs(5), ..Limits::default() };
+    let stage = Stage::with(Puppet::new(Survival::Survives), limits);
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::DeadlinePassed)));
+    assert_eq!(stage.back.cancels.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g_009_a_task_that_is_over_here_is_not_looked_at_again() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    stage.back.stands(Stand::Ended(Box::new(text("{}"))));
+    stage.over_by(&id).await;
+    // A back whose task moves once more.
+    stage.back.stands(Stand::Working);
+    let looks = stage.back.looks.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(stage.back.looks.load(Ordering::SeqCst), looks);
+    assert!(stage.read(&id).await.task.ending().is_some());
 }
 
 #[tokio::test(start_paused = true)]

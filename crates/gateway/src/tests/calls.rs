@@ -167,7 +167,8 @@ async fn g_019_x_050_closing_the_stream_of_any_other_call_lets_it_finish() {
 }
 
 #[tokio::test]
-async fn b_077_b_094_b_096_b_105_b_166_q_019_q_022_q_023_x_034_a_question_before_the_answer_makes_a_task_for_a_client_that_knows_them() {
+async fn b_077_b_094_b_096_b_105_b_166_q_019_q_022_q_023_x_034_a_question_before_the_answer_makes_a_task_for_a_client_that_knows_them()
+ {
     let rig = Rig::with(patient()).await;
     let created = rig.modern("tools/call", asks(true), json!({"name": "ask"})).await.json();
     is_x("CreateTaskResult", &created["result"]);

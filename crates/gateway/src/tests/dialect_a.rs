@@ -177,7 +177,8 @@ async fn a_065_a_066_a_104_a_125_x_023_a_question_is_asked_on_the_open_result_st
 }
 
 #[tokio::test]
-async fn a_074_a_131_x_026_x_041_a_question_goes_to_the_standing_stream_when_there_is_no_other_and_only_once() {
+async fn a_074_a_131_x_026_x_041_a_question_goes_to_the_standing_stream_when_there_is_no_other_and_only_once()
+{
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, form()).await;
     let mut standing = client.stream(None).await;

@@ -35,7 +35,8 @@ async fn b_149_b_153_tools_are_listed_without_execution_and_with_cache_hints() {
 }
 
 #[tokio::test]
-async fn b_107_b_108_b_131_b_132_b_135_q_026_q_027_x_041_x_042_a_subscription_acknowledges_snapshots_and_pushes_the_full_task() {
+async fn b_107_b_108_b_131_b_132_b_135_q_026_q_027_x_041_x_042_a_subscription_acknowledges_snapshots_and_pushes_the_full_task()
+ {
     let rig = Rig::start().await;
     let created = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await.json();
     let id = created["result"]["taskId"].as_str().unwrap();

@@ -77,6 +77,21 @@ fn g_005_x_055_results_lose_only_what_a_version_lacks() {
 }
 
 #[test]
+fn b_151_x_055_any_json_is_structured_content_for_a_modern_client() {
+    for structured in ["[1,\"x\"]", "7", "null", "\"text\"", "{\"a\":1e400}"] {
+        let sent = bytes(&format!(r#"{{"content":[],"structuredContent":{structured}}}"#));
+        let modern = result::for_modern(&sent);
+        assert_eq!(json::at(text(&modern), &["structuredContent"]), Some(structured));
+        let legacy = result::for_legacy(&sent, Version::V2025_11_25);
+        assert_eq!(
+            json::at(text(&legacy), &["structuredContent"]).is_some(),
+            structured.starts_with('{'),
+            "{structured}"
+        );
+    }
+}
+
+#[test]
 fn a_105_b_143_q_039_x_025_a_question_is_asked_in_each_dialect() {
     let params = r#"{"mode":"url","url":"https://up.example.com/c?u=1","message":"Connect.","task":{"ttl":1},"x":1.0,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"up-991"}}}"#;
     let asked = question::read("elicitation/create", Some(params), None).unwrap();
@@ -98,6 +113,12 @@ fn a_105_b_143_q_039_x_025_a_question_is_asked_in_each_dialect() {
     let entry = question::to_b(&asked);
     assert_valid(Schema::X, "InputRequest", &entry);
     assert_eq!(question::read_entry(&entry, None).unwrap().params, asked.params);
+
+    // Q-039: what its schema has not is left to the two who asked and answer.
+    let pattern = r#"{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"^x"}}}}"#;
+    let form = question::read("elicitation/create", Some(pattern), None).unwrap();
+    assert_eq!(text(&form.params), pattern);
+    assert!(question::to_b(&form).contains(r#""pattern":"^x""#));
 
     let kept =
         question::read("elicitation/create", Some(r#"{"mode":"url","elicitationId":"u-1"}"#), None).unwrap();
@@ -177,6 +198,19 @@ fn b_088_x_027_answers_go_to_each_kind_of_back() {
     assert_eq!(text(&answer::for_b(r#"{"action":"cancel","content":null}"#)), r#"{"action":"cancel"}"#);
     let update = dialect::b::update_params("up:1", &[("k".to_owned(), to_b)]);
     assert!(update.contains(r#""inputResponses":{"k":{"action":"accept""#));
+    let id = RequestId::from_u64(1);
+    let meta = taskgate_wire::meta::modern::add(
+        Some(&update),
+        &taskgate_wire::meta::modern::ModernMeta {
+            version: Version::MODERN,
+            capabilities: "{}",
+            client_info: None,
+            progress_token: None,
+            log_level: None,
+        },
+    );
+    let request = message::request(&id, "tasks/update", Some(text(&meta.unwrap())));
+    assert_valid(Schema::X, "UpdateTaskRequest", request);
 }
 
 #[test]
@@ -300,6 +334,9 @@ fn a_017_b_022_b_056_b_120_x_001_handshakes_show_the_back_with_our_own_tasks() {
     assert!(modern.can_cancel() && !modern.can_list());
     let older = BackSelf { version: Version::V2025_06_18, ..legacy.clone() };
     assert_eq!(older.tasks(), BackTasks::None);
+    // A-019: tasks, but not for the one request that we send.
+    let leafless = r#"{"tasks":{"cancel":{},"requests":{"prompts":{"get":{}}}}}"#.to_owned();
+    assert_eq!(BackSelf { capabilities: leafless, ..legacy.clone() }.tasks(), BackTasks::None);
 
     let own = r#"{"name":"gate","version":"0"}"#;
     let mut shown = String::new();

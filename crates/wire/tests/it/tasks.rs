@@ -196,6 +196,36 @@ fn what_we_write_is_what_we_read() {
     });
 }
 
+/// The members that a full task has beyond those that every task has.
+fn extras(task: &str) -> Vec<&'static str> {
+    let possible =
+        ["inputRequests", "result", "error", "requestState", "task", "ttl", "pollInterval", "content"];
+    possible.into_iter().filter(|member| json::at(task, &[member]).is_some()).collect()
+}
+
+#[test]
+fn b_065_b_075_to_b_080_b_085_b_165_b_172_a_full_task_has_what_its_status_has_and_is_complete() {
+    with_views(|name, view| {
+        let got = b::get_result(view);
+        let got = text(&got);
+        assert_eq!(json::at(got, &["resultType"]), Some("\"complete\""), "{name}");
+        let expected: &[&str] = match b::status(view.task) {
+            dialect::Status::Working | dialect::Status::Cancelled => &[],
+            dialect::Status::InputRequired => &["inputRequests"],
+            dialect::Status::Completed => &["result"],
+            dialect::Status::Failed => &["error"],
+        };
+        assert_eq!(extras(got), expected, "{name}: {got}");
+        if let Some(Ending::Returned { result, .. }) = view.task.ending() {
+            let kept = Bytes::copy_from_slice(json::at(got, &["result"]).unwrap().as_bytes());
+            assert_eq!(taskgate_wire::result::canonical(&kept), *result, "B-078: {name}");
+        }
+        let created = b::create_result(view);
+        assert_eq!(json::at(text(&created), &["resultType"]), Some("\"task\""));
+        assert!(extras(text(&created)).is_empty(), "{name}");
+    });
+}
+
 #[test]
 fn a_036_q_020_x_007_a_new_task_is_working_in_a_and_asks_nothing_in_b() {
     with_views(|name, view| {
