@@ -32,6 +32,9 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long hosts have to read what was written for them.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// How long servers that were being ended have: their own grace, twice, and a bit.
+const REMOVALS: Duration = Duration::from_secs(5);
+
 /// What a keeper is made of.
 pub struct Parts {
     /// Where it lives. Its lock is held by the caller.
@@ -91,6 +94,8 @@ pub struct Keeper {
     pub(crate) farewell: CancellationToken,
     /// Connections.
     pub(crate) connections: TaskTracker,
+    /// Ends of servers that nobody needs any more.
+    pub(crate) removals: TaskTracker,
     /// Attachments that still deliver answers.
     pub(crate) delivering: TaskTracker,
 }
@@ -176,6 +181,7 @@ impl Keeper {
             hurry: CancellationToken::new(),
             farewell: CancellationToken::new(),
             connections: TaskTracker::new(),
+            removals: TaskTracker::new(),
             delivering: TaskTracker::new(),
         }))
     }
@@ -260,6 +266,11 @@ impl Keeper {
 
     /// Tells the pipes that we are gone, which is to be true a moment later.
     pub async fn say_farewell(&self) {
+        self.removals.close();
+        // The guard ends what has not ended by then.
+        let _ = tokio::time::timeout(REMOVALS, self.removals.wait()).await;
+        let logs = self.logs.clone();
+        let _ = tokio::task::spawn_blocking(move || logs.finish()).await;
         self.farewell.cancel();
         self.connections.close();
         // One whose host does not read has had its time.

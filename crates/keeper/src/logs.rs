@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use taskgate_core::time::UnixMillis;
 use taskgate_wire::time;
@@ -23,6 +24,9 @@ pub const SERVER: Turn = Turn { bytes_max: 1 << 20, kept: 3 };
 
 /// Lines that may wait for the disk; above it they are dropped.
 const WAITING_MAX: usize = 4_096;
+
+/// How long the last lines may take.
+const FINISH: Duration = Duration::from_secs(1);
 
 /// Servers whose files stay open.
 const OPEN_MAX: usize = 32;
@@ -101,7 +105,15 @@ pub fn older(path: &Path, number: u32) -> PathBuf {
 
 /// The logs of all servers, written by a thread of their own: whoever has a line never waits for the disk.
 #[derive(Clone, Debug)]
-pub struct ServerLogs(SyncSender<(String, String)>);
+pub struct ServerLogs(SyncSender<Order>);
+
+#[derive(Debug)]
+enum Order {
+    /// A line of a server's.
+    Line(String, String),
+    /// Say when everything before is written.
+    Tell(SyncSender<()>),
+}
 
 impl ServerLogs {
     /// Those of a place.
@@ -118,13 +130,29 @@ impl ServerLogs {
     /// Adds a line to the log of `server`.
     pub fn line(&self, server: &str, at: UnixMillis, line: &str) {
         // A server that prints faster than the disk takes loses lines of its log.
-        let _ = self.0.try_send((server.to_owned(), format!("{} {line}\n", time::write(at))));
+        let _ = self.0.try_send(Order::Line(server.to_owned(), format!("{} {line}\n", time::write(at))));
+    }
+
+    /// Waits a moment until everything is written. It blocks.
+    pub fn finish(&self) {
+        let (written, told) = sync_channel(1);
+        if self.0.try_send(Order::Tell(written)).is_ok() {
+            let _ = told.recv_timeout(FINISH);
+        }
     }
 }
 
-fn write_all(place: &Place, lines: &Receiver<(String, String)>) {
+fn write_all(place: &Place, orders: &Receiver<Order>) {
     let mut logs: HashMap<String, Log> = HashMap::new();
-    for (server, line) in lines {
+    for order in orders {
+        let (server, line) = match order {
+            Order::Line(server, line) => (server, line),
+            Order::Tell(written) => {
+                // Whoever asked may have given up.
+                let _ = written.try_send(());
+                continue;
+            }
+        };
         if logs.len() >= OPEN_MAX && !logs.contains_key(&server) {
             logs.clear();
         }

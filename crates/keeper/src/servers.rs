@@ -211,7 +211,7 @@ impl Keeper {
         let closed = CancellationToken::new();
         known.closing = Some(closed.clone());
         let keeper = self.clone();
-        tokio::spawn(async move {
+        self.removals.spawn(async move {
             removal.await;
             keeper.forget(&server);
             closed.cancel();
