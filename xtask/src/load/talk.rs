@@ -78,12 +78,13 @@ impl Talk {
             self.next
         )?;
         self.stdin.write_all(&self.request).await?;
-        let id = format!("\"id\":{},", self.next);
+        // Servers write it first or last.
+        let ids = [",", "}"].map(|after| format!("\"id\":{}{after}", self.next));
         loop {
             self.answer.clear();
             let read = timeout(ANSWER_MAX, self.stdout.read_line(&mut self.answer)).await;
             ensure!(read.with_context(|| format!("no answer to {method}"))?? > 0, "it ended");
-            if self.answer.contains(&id) {
+            if ids.iter().any(|id| self.answer.contains(id)) {
                 break;
             }
             // A notification is nothing to us, a question would be.
