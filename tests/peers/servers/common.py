@@ -1,4 +1,4 @@
-"""What the three Python fixtures share: the journal and the HTTP listener."""
+"""What the Python fixtures share: the journal, the long text and the HTTP listener."""
 
 import contextlib
 import json
@@ -52,6 +52,15 @@ async def pause(seconds, progress):
         await progress(total - left, total)
         await anyio.sleep(min(left, 0.25))
     await progress(total, total)
+
+
+# The code of the error with which `refuse` answers.
+REFUSED = -32050
+
+
+def big(kib, label):
+    """As many KiB of text, with the label at both ends."""
+    return f"{label} {'x' * (int(kib) * 1024 - 2 * len(label) - 2)} {label}"
 
 
 def http_port():

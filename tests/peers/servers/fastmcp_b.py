@@ -9,8 +9,9 @@ from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.utilities.tasks import TaskConfig
 from fastmcp_tasks import TasksExtension
+from mcp import MCPError
 
-from common import http_port, journal, listen, note, pause
+from common import REFUSED, big, http_port, journal, listen, note, pause
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -18,7 +19,7 @@ mcp = FastMCP("fastmcp-b", version="1.0.0")
 mcp.add_extension(TasksExtension())
 
 # The default of five seconds would only make tests slow.
-POLL = timedelta(milliseconds=500)
+POLL = timedelta(milliseconds=200)
 OPTIONAL = TaskConfig(mode="optional", poll_interval=POLL)
 REQUIRED = TaskConfig(mode="required", poll_interval=POLL)
 READ_ONLY = {"readOnlyHint": True}
@@ -88,6 +89,21 @@ async def fail(message: str) -> str:
     """Always fails."""
     with journal("fail", {"message": message}):
         raise ToolError(message)
+
+
+@mcp.tool(task=OPTIONAL, output_schema=None)
+async def refuse(message: str) -> str:
+    """Is refused, by an error of the protocol."""
+    with journal("refuse", {"message": message}):
+        raise MCPError(code=REFUSED, message=message)
+
+
+@mcp.tool(task=OPTIONAL, annotations=READ_ONLY, output_schema=None)
+async def big_report(kib: int, label: str, seconds: float, ctx: Context) -> str:
+    """A long text."""
+    with journal("big_report", {"kib": kib, "label": label, "seconds": seconds}):
+        await pause(seconds, progress_of(ctx))
+        return big(kib, label)
 
 
 @mcp.tool(annotations=READ_ONLY, output_schema=None)

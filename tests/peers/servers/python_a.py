@@ -15,12 +15,13 @@ import mcp.types as t
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp import McpError
 from mcp.shared.experimental.tasks.helpers import is_terminal
 from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from common import http_port, journal, listen, pause
+from common import REFUSED, big, http_port, journal, listen, pause
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -55,6 +56,13 @@ TOOLS = {
         tool("slow_report", "Takes its time over a report.", SLOW, readOnlyHint=True),
         tool("confirm_deploy", "Deploys after asking.", schema(target="string")),
         tool("fail", "Always fails.", schema(message="string")),
+        tool("refuse", "Is refused, by an error of the protocol.", schema(message="string")),
+        tool(
+            "big_report",
+            "A long text.",
+            schema(kib="integer", label="string", seconds="number"),
+            readOnlyHint=True,
+        ),
         tool("echo", "Says it again.", schema(text="string"), None, readOnlyHint=True),
         tool(
             "charge",
@@ -78,11 +86,15 @@ async def run(name, args, ask, progress):
             return text(args["text"])
         if name == "fail":
             return text(args["message"], error=True)
+        if name == "refuse":
+            raise McpError(t.ErrorData(code=REFUSED, message=args["message"]))
         if name == "confirm_deploy":
             answer = await ask(f"Deploy {args['target']}?", APPROVAL)
             yes = answer.action == "accept" and (answer.content or {}).get("approve") is True
             return text(("deployed " if yes else "not deployed ") + args["target"])
         await pause(args["seconds"], progress)
+        if name == "big_report":
+            return text(big(args["kib"], args["label"]))
         if name == "charge":
             return text(f"charged {args['order']}")
         return text(("audit " if name == "nightly_audit" else "report ") + args["label"] + " ready")
@@ -145,8 +157,6 @@ async def list_tools():
 @server.call_tool()
 async def call_tool(name, args):
     ctx = server.request_context
-    if name not in TOOLS:
-        return text(f"unknown tool {name}", error=True)
     ctx.experimental.validate_for_tool(TOOLS[name])
     token = ctx.meta.progressToken if ctx.meta else None
     # A task outlives its request, so its progress must not be tied to that stream.
@@ -174,6 +184,23 @@ async def call_tool(name, args):
     # Such ids belong to no session, so a client that comes back finds its task.
     task_id = str(uuid.uuid4()) if OPEN else None
     return await ctx.experimental.run_task(work, task_id=task_id)
+
+
+# The decorator above makes a tool error of every exception. An unknown tool, and
+# a call that is refused, are errors of the protocol.
+handle_call = server.request_handlers[t.CallToolRequest]
+
+
+async def call_or_refuse(request):
+    name, args = request.params.name, request.params.arguments or {}
+    if name not in TOOLS:
+        raise McpError(t.ErrorData(code=t.INVALID_PARAMS, message=f"unknown tool {name}"))
+    if name == "refuse" and not server.request_context.experimental.is_task:
+        await run(name, args, None, None)
+    return await handle_call(request)
+
+
+server.request_handlers[t.CallToolRequest] = call_or_refuse
 
 
 async def serve_stdio():

@@ -4,10 +4,11 @@ import warnings
 
 import anyio
 import mcp_types as t
+from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from common import http_port, journal, listen, note, pause
+from common import REFUSED, big, http_port, journal, listen, note, pause
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -67,6 +68,21 @@ async def fail(message: str) -> str:
     """Always fails."""
     with journal("fail", {"message": message}):
         raise ToolError(message)
+
+
+@mcp.tool(structured_output=False)
+async def refuse(message: str) -> str:
+    """Is refused, by an error of the protocol."""
+    with journal("refuse", {"message": message}):
+        raise MCPError(code=REFUSED, message=message)
+
+
+@mcp.tool(annotations=READ_ONLY, structured_output=False)
+async def big_report(kib: int, label: str, seconds: float, ctx: Context) -> str:
+    """A long text."""
+    with journal("big_report", {"kib": kib, "label": label, "seconds": seconds}):
+        await pause(seconds, ctx.report_progress)
+        return big(kib, label)
 
 
 @mcp.tool(annotations=READ_ONLY, structured_output=False)
