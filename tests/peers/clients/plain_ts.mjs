@@ -5,100 +5,26 @@
 // Nothing here knows about tasks: it calls tools, answers questions, and if a
 // result says that the work goes on under a handle, it goes on with the tool
 // that the gateway offers for it, by what that tool's schema says.
-import { createRequire } from "node:module";
-import path from "node:path";
-import { pathToFileURL } from "node:url";
+import { TERMINAL, answer, load, main, sleep } from "./common.mjs";
 
-const root = createRequire(path.join(process.env.TASKGATE_PEERS, "node", "package.json"));
-const sdk = (name) => import(pathToFileURL(root.resolve(`@modelcontextprotocol/sdk/${name}`)));
-const { Client } = await sdk("client/index.js");
-const { StdioClientTransport } = await sdk("client/stdio.js");
-const { StreamableHTTPClientTransport } = await sdk("client/streamableHttp.js");
-const { ElicitRequestSchema } = await sdk("types.js");
+const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
+const { StdioClientTransport } = await load("@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = await load("@modelcontextprotocol/sdk/client/streamableHttp.js");
+const { ElicitRequestSchema } = await load("@modelcontextprotocol/sdk/types.js");
 
 const VERSION = "2025-06-18";
 const HANDLE_TOOL = "taskgate_task";
-const DEFAULTS = {
-  list: [],
-  run: ["slow_report", { seconds: 2, label: "alpha" }],
-  input: ["confirm_deploy", { target: "prod" }],
-  decline: ["confirm_deploy", { target: "prod" }],
-  cancel: ["slow_report", { seconds: 30, label: "beta" }],
-  error: ["fail", { message: "out of paper" }],
-  start: ["slow_report", { seconds: 6, label: "gamma" }],
-  reconnect: ["slow_report", { seconds: 4, label: "delta" }],
-  resume: [],
-};
+const HANDLE_NAMES = ["handle", "taskId", "task_id", "task", "id"];
 
-function usage(text) {
-  process.stderr.write(`plain_ts: ${text}\n`);
-  process.exit(2);
-}
-
-function readArguments(argv) {
-  const cut = argv.indexOf("--");
-  const command = cut < 0 ? [] : argv.slice(cut + 1);
-  const words = cut < 0 ? argv : argv.slice(0, cut);
-  const a = { timeout: 60, after: 1, command };
-  while (words.length > 0) {
-    const word = words.shift();
-    if (word === "--stdio") a.stdio = true;
-    else if (/^--(http|scenario|tool|args|task|expect|bearer|after|timeout)$/.test(word)) {
-      a[word.slice(2)] = words.shift() ?? usage(`${word} needs a value`);
-    } else usage(`unknown option ${word}`);
-  }
-  if (!DEFAULTS[a.scenario]) usage("--scenario is missing or unknown");
-  if (Boolean(a.http) === Boolean(a.stdio)) usage("give either --http URL or --stdio");
-  if (a.stdio && command.length === 0) usage("--stdio needs a command after --");
-  if (a.scenario === "resume" && !a.task) usage("--scenario resume needs --task");
-  const [tool, args] = DEFAULTS[a.scenario];
-  a.tool ??= tool;
-  a.args = a.args ? JSON.parse(a.args) : args;
-  a.timeout = Number(a.timeout);
-  a.after = Number(a.after);
-  return a;
-}
-
-const a = readArguments(process.argv.slice(2));
-const began = Date.now();
-const deadline = began + a.timeout * 1000;
-const report = {
-  ok: false,
-  client: `typescript-sdk 1.32.2 (plain, ${VERSION})`,
-  scenario: a.scenario,
-  task_id: a.task ?? null,
-  statuses: [],
-  result: null,
-  error: null,
-  elapsed_ms: 0,
-  notes: [],
-};
-const status = (s) => s && report.statuses.at(-1) !== s && report.statuses.push(s);
-const options = (extra) => ({ timeout: Math.max(deadline - Date.now(), 1), ...extra });
-
-function fill(schema) {
-  const made = {};
-  for (const [name, kind] of Object.entries(schema?.properties ?? {})) {
-    const choices = kind.enum ?? kind.oneOf?.map((c) => c.const);
-    if (choices) made[name] = choices[0];
-    else if (kind.type === "boolean") made[name] = true;
-    else if (kind.type === "number" || kind.type === "integer") made[name] = kind.minimum ?? 1;
-    else made[name] = kind.default ?? "yes";
-  }
-  return made;
-}
-
-function answer(params) {
-  report.notes.push(`asked: ${params.message}`);
-  if (a.scenario === "decline") return { action: "decline" };
-  return { action: "accept", content: fill(params.requestedSchema) };
-}
-
-async function connect() {
-  const transport = a.stdio
-    ? new StdioClientTransport({ command: a.command[0], args: a.command.slice(1), env: process.env })
-    : new StreamableHTTPClientTransport(new URL(a.http), {
-        requestInit: a.bearer ? { headers: { Authorization: `Bearer ${a.bearer}` } } : {},
+async function open(target, step) {
+  const notes = [];
+  const transport = target.http
+    ? new StreamableHTTPClientTransport(new URL(target.http), { requestInit: { headers: target.headers } })
+    : new StdioClientTransport({
+        command: target.command[0],
+        args: target.command.slice(1),
+        env: target.env,
+        stderr: "ignore",
       });
   const send = transport.send.bind(transport);
   transport.send = (message, more) => {
@@ -108,18 +34,18 @@ async function connect() {
     return send(message, more);
   };
   transport.setProtocolVersion = ((set) => (version) => {
-    report.notes.push(`version: ${version}`);
+    notes.push(`version: ${version}`);
     set?.(version);
   })(transport.setProtocolVersion?.bind(transport));
   const client = new Client(
     { name: "peer-plain-ts", version: "1" },
     { capabilities: { elicitation: {} } },
   );
-  client.setRequestHandler(ElicitRequestSchema, (request) => answer(request.params));
+  client.setRequestHandler(ElicitRequestSchema, (request) => answer(target, request.params));
   client.onerror = () => {};
-  await client.connect(transport, options());
-  const { tools } = await client.listTools(undefined, options());
-  return { client, tools };
+  await client.connect(transport, { timeout: step.left });
+  const { tools } = await client.listTools(undefined, { timeout: step.left });
+  return { client, tools, notes, target };
 }
 
 // The first member with one of these names, looked for on two levels.
@@ -131,79 +57,69 @@ function member(value, names) {
   return undefined;
 }
 
-const HANDLE_NAMES = ["handle", "taskId", "task_id", "task", "id"];
-const TERMINAL = ["completed", "failed", "cancelled"];
-
 // What a stand-in result says: its handle, its status, its open questions.
-function standIn(result) {
+function standIn(step, result) {
   const said = result?.structuredContent;
   if (said === undefined) return undefined;
-  const handle = member(said, HANDLE_NAMES);
-  const state = member(said, ["status"]);
+  const [handle, state] = [member(said, HANDLE_NAMES), member(said, ["status"])];
   if (typeof handle !== "string" || typeof state !== "string") return undefined;
+  step.task(handle);
+  step.status(state);
   return { handle, state, questions: member(said, ["questions"]) };
 }
 
-function useHandle(session, action, handle, more = {}) {
+function useHandle(session, step, action, handle, more = {}) {
   const tool = session.tools.find((t) => t.name === HANDLE_TOOL);
   if (!tool) throw new Error(`a handle was given, but there is no tool ${HANDLE_TOOL}`);
   const name = HANDLE_NAMES.find((n) => tool.inputSchema.properties?.[n]);
   const args = { action, ...(handle && name ? { [name]: handle } : {}), ...more };
-  return session.client.callTool({ name: HANDLE_TOOL, arguments: args }, undefined, options());
+  return session.client.callTool({ name: HANDLE_TOOL, arguments: args }, undefined, { timeout: step.left });
 }
 
-async function follow(session, result) {
-  for (let at = standIn(result); at !== undefined; at = standIn(result)) {
-    report.task_id = at.handle;
-    status(at.state);
+async function follow(session, step, result) {
+  for (let at = standIn(step, result); at !== undefined; at = standIn(step, result)) {
     if (at.state === "input_required" && at.questions?.length > 0) {
       for (const { key, params } of at.questions) {
-        await useHandle(session, "answer", at.handle, { key, reply: answer(params) });
+        const reply = await answer(session.target, params);
+        await useHandle(session, step, "answer", at.handle, { key, reply });
       }
     } else if (TERMINAL.includes(at.state)) {
-      return await useHandle(session, "result", at.handle);
+      return await pages(session, step, at.handle);
     }
-    if (Date.now() > deadline) throw new Error("timed out");
-    result = await useHandle(session, "wait", at.handle);
+    result = await useHandle(session, step, "wait", at.handle);
   }
   return result;
 }
 
-function finish(result) {
-  report.result = result;
-  const failed = result.isError === true;
-  const asked = report.notes.some((n) => n.startsWith("asked: "));
-  if (["input", "decline"].includes(a.scenario) && !asked) throw new Error("the server asked nothing");
-  if (a.scenario === "error" && !failed) throw new Error("a tool error was expected");
-  if (a.scenario !== "error" && failed) throw new Error("the tool reported an error");
-  if (a.expect && !JSON.stringify(result).includes(a.expect)) {
-    throw new Error(`the result does not contain ${JSON.stringify(a.expect)}`);
+// A long result comes page by page; here they are put together again.
+async function pages(session, step, handle) {
+  const first = await useHandle(session, step, "result", handle);
+  const count = member(first.structuredContent, ["pages"]) ?? 1;
+  for (let page = 2; page <= count; page += 1) {
+    step.note("the result came in pages");
+    first.content.push(...(await useHandle(session, step, "result", handle, { page })).content);
   }
+  if (count > 1) first.content = first.content.filter((b) => !/^Page \d+ of \d+\./.test(b.text ?? ""));
+  return first;
 }
 
 // Asking for progress is what keeps a host patient; the gateway should send some.
-function call(session, extra) {
-  let seen = 0;
-  const onprogress = () => {
-    if (seen++ === 0) report.notes.push("progress: yes");
-  };
-  return session.client.callTool(
-    { name: a.tool, arguments: a.args },
-    undefined,
-    options({ onprogress, ...extra }),
-  );
+function call(session, step, extra) {
+  const onprogress = () => step.note("progress: yes");
+  return session.client.callTool({ name: step.tool, arguments: step.args }, undefined, {
+    timeout: step.left,
+    onprogress,
+    ...extra,
+  });
 }
 
 // A host cancels a call that has not been answered by telling the server; one
 // that was answered with a handle, by the tool.
-async function cancel(session) {
+async function cancel(session, step) {
   const stop = new AbortController();
-  const first = call(session, { signal: stop.signal });
-  const answered = await Promise.race([
-    first.catch(() => undefined),
-    new Promise((done) => setTimeout(done, a.after * 1000)),
-  ]);
-  const at = standIn(answered);
+  const first = call(session, step, { signal: stop.signal });
+  const answered = await Promise.race([first.catch(() => undefined), sleep(step.after)]);
+  const at = standIn(step, answered);
   if (at === undefined) {
     if (answered !== undefined) throw new Error("the call ended before it could be cancelled");
     stop.abort("no longer wanted");
@@ -211,54 +127,35 @@ async function cancel(session) {
       () => {
         throw new Error("a cancelled call was answered");
       },
-      () => status("aborted"),
+      () => step.status("aborted"),
     );
     // The notification is on its way; closing at once could overtake it.
-    await new Promise((done) => setTimeout(done, 300));
+    await sleep(0.3);
     return;
   }
-  report.task_id = at.handle;
-  status(at.state);
-  await useHandle(session, "cancel", at.handle);
+  await useHandle(session, step, "cancel", at.handle);
   for (let last = at; !TERMINAL.includes(last.state); ) {
-    const said = await useHandle(session, "wait", at.handle);
-    last = standIn(said);
+    last = standIn(step, await useHandle(session, step, "wait", at.handle));
     if (last === undefined) throw new Error("a cancelled handle gave a result");
-    status(last.state);
   }
-  if (report.statuses.at(-1) !== "cancelled") throw new Error("the handle was not cancelled");
+  if (step.lastStatus !== "cancelled") throw new Error("the handle was not cancelled");
 }
 
-async function begin(session) {
-  const at = standIn(await call(session));
-  if (at === undefined) throw new Error("the call was answered without a handle");
-  report.task_id = at.handle;
-  status(at.state);
-  return at.handle;
-}
-
-async function scenario() {
-  let session = await connect();
-  const { tools } = session;
-  if (a.scenario === "list") report.result = tools.map((t) => t.name);
-  else if (a.scenario === "start") await begin(session);
-  else if (a.scenario === "cancel") await cancel(session);
-  else if (a.scenario === "resume" || a.scenario === "reconnect") {
-    const handle = a.task ?? (await begin(session));
-    if (a.scenario === "reconnect") {
-      await session.client.close();
-      session = await connect();
+await main(() => ({
+  name: `typescript-sdk 1.32.2 (plain, ${VERSION})`,
+  open,
+  cancel,
+  close: (session) => session.client.close(),
+  tools: (session) => session.tools.map((t) => t.name),
+  async begin(session, step) {
+    if (standIn(step, await call(session, step)) === undefined) {
+      throw new Error("the call was answered without a handle");
     }
-    finish(await follow(session, await useHandle(session, "wait", handle)));
-  } else finish(await follow(session, await call(session)));
-  await Promise.race([session.client.close(), new Promise((done) => setTimeout(done, 2000))]);
-}
-
-try {
-  await scenario();
-  report.ok = true;
-} catch (error) {
-  report.error = error?.message ?? String(error);
-}
-report.elapsed_ms = Date.now() - began;
-process.stdout.write(`${JSON.stringify(report)}\n`, () => process.exit(report.ok ? 0 : 1));
+  },
+  async toTheEnd(session, step) {
+    step.finish(await follow(session, step, await useHandle(session, step, "wait", step.taskId)));
+  },
+  async run(session, step) {
+    step.finish(await follow(session, step, await call(session, step)));
+  },
+}));

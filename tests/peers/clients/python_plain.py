@@ -5,7 +5,7 @@ handle exactly as plain_ts.mjs does.
 """
 
 import logging
-import os
+import re
 import warnings
 from contextlib import asynccontextmanager
 
@@ -16,51 +16,14 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from common import Report, Wrong, arguments, fill, plain, why
+from common import TERMINAL, Peer, Wrong, main, plain, reply
 
 warnings.simplefilter("ignore")
 logging.disable(logging.WARNING)
 
-a = arguments(era="modern")
-report = Report(f"python-mcp 2.3.0 (plain, {a.era})", a)
 HANDLE_TOOL = "taskgate_task"
+FOLIO = re.compile(r"Page \d+ of \d+\.")
 HANDLE_NAMES = ("handle", "taskId", "task_id", "task", "id")
-TERMINAL = ("completed", "failed", "cancelled")
-
-
-def answer(params):
-    report.asked(params["message"])
-    if a.scenario == "decline":
-        return {"action": "decline"}
-    return {"action": "accept", "content": fill(params.get("requestedSchema"))}
-
-
-async def elicit(_, params):
-    return t.ElicitResult.model_validate(answer(plain(params)))
-
-
-@asynccontextmanager
-async def session():
-    if a.stdio:
-        server = StdioServerParameters(
-            command=a.command[0], args=a.command[1:], env=dict(os.environ)
-        )
-        where = stdio_client(server)
-    else:
-        headers = {"Authorization": f"Bearer {a.bearer}"} if a.bearer else {}
-        http = httpx2.AsyncClient(headers=headers, timeout=a.timeout)
-        where = streamable_http_client(a.http, http_client=http)
-    mode = "legacy" if a.era == "legacy" else "2026-07-28"
-    async with Client(
-        where,
-        mode=mode,
-        elicitation_callback=elicit,
-        read_timeout_seconds=a.timeout,
-        client_info=t.Implementation(name="peer-python-plain", version="1"),
-    ) as c:
-        report.note(f"version: {c.protocol_version}")
-        c.tools = (await c.list_tools()).tools
-        yield c
 
 
 def member(value, names):
@@ -74,14 +37,14 @@ def member(value, names):
     return None
 
 
-def stand_in(result):
+def stand_in(step, result):
     """What a result that stands in for the real one says: handle, status, questions."""
     said = result.get("structuredContent")
     handle, status = member(said, HANDLE_NAMES), member(said, ("status",))
     if not isinstance(handle, str) or not isinstance(status, str):
         return None
-    report.task(handle)
-    report.status(status)
+    step.task(handle)
+    step.status(status)
     return handle, status, member(said, ("questions",)) or []
 
 
@@ -95,80 +58,104 @@ async def use_handle(c, action, handle, **more):
     return plain(await c.call_tool(HANDLE_TOOL, args))
 
 
-async def follow(c, result):
-    while at := stand_in(result):
-        handle, status, questions = at
-        if status == "input_required" and questions:
-            for q in questions:
-                await use_handle(c, "answer", handle, key=q["key"], reply=answer(q["params"]))
-        elif status in TERMINAL:
-            return await use_handle(c, "result", handle)
-        result = await use_handle(c, "wait", handle)
-    return result
+class PythonPlain(Peer):
+    name = "python-mcp 2.3.0 (plain)"
+    era = "modern"
+
+    @asynccontextmanager
+    async def session(self, target):
+        async def elicit(_, params):
+            params = plain(params)
+            action, content = await reply(target, params["message"], params.get("requestedSchema"))
+            answer = {"action": action} | ({"content": content} if content is not None else {})
+            return t.ElicitResult.model_validate(answer)
+
+        if target.command:
+            server = StdioServerParameters(
+                command=target.command[0], args=target.command[1:], env=target.environment()
+            )
+            where = stdio_client(server)
+        else:
+            http = httpx2.AsyncClient(headers=target.headers(), timeout=target.timeout)
+            where = streamable_http_client(target.http, http_client=http)
+        async with Client(
+            where,
+            mode="legacy" if target.era == "legacy" else "2026-07-28",
+            elicitation_callback=elicit,
+            read_timeout_seconds=target.timeout,
+            client_info=t.Implementation(name="peer-python-plain", version="1"),
+        ) as c:
+            c.notes = [f"version: {c.protocol_version}"]
+            c.target = target
+            c.tools = (await c.list_tools()).tools
+            yield c
+
+    async def tools(self, s, step):
+        return [x.name for x in s.tools]
+
+    async def call(self, c, step):
+        async def progress(*_):
+            step.note("progress: yes")
+
+        return plain(await c.call_tool(step.tool, step.args, progress_callback=progress))
+
+    async def follow(self, c, step, result):
+        while at := stand_in(step, result):
+            handle, status, questions = at
+            if status == "input_required" and questions:
+                for q in questions:
+                    params = q["params"]
+                    action, content = await reply(
+                        c.target, params["message"], params.get("requestedSchema")
+                    )
+                    answer = {"action": action} | ({"content": content} if content else {})
+                    await use_handle(c, "answer", handle, key=q["key"], reply=answer)
+            elif status in TERMINAL:
+                return await self.pages(c, step, handle)
+            result = await use_handle(c, "wait", handle)
+        return result
+
+    async def pages(self, c, step, handle):
+        """A long result comes page by page; here they are put together again."""
+        first = await use_handle(c, "result", handle)
+        count = member(first.get("structuredContent"), ("pages",)) or 1
+        for page in range(2, count + 1):
+            step.note("the result came in pages")
+            more = await use_handle(c, "result", handle, page=page)
+            first["content"] += more["content"]
+        if count > 1:
+            first["content"] = [b for b in first["content"] if not FOLIO.match(b.get("text", ""))]
+        return first
+
+    async def begin(self, s, step):
+        if stand_in(step, await self.call(s, step)) is None:
+            raise Wrong("the call was answered without a handle")
+
+    async def to_the_end(self, s, step):
+        step.finish(await self.follow(s, step, await use_handle(s, "wait", step.task_id)))
+
+    async def run(self, s, step):
+        step.finish(await self.follow(s, step, await self.call(s, step)))
+
+    async def cancel(self, s, step):
+        """By the tool if the call was answered with a handle, else by leaving the call."""
+        answered = None
+        with anyio.move_on_after(step.after):
+            answered = await self.call(s, step)
+        if answered is None:
+            step.status("aborted")
+            # The notification is on its way; closing at once could overtake it.
+            await anyio.sleep(0.3)
+            return
+        at = stand_in(step, answered)
+        if at is None:
+            raise Wrong("the call ended before it could be cancelled")
+        await use_handle(s, "cancel", at[0])
+        while step.last_status() not in TERMINAL:
+            if stand_in(step, await use_handle(s, "wait", at[0])) is None:
+                raise Wrong("a cancelled handle gave a result")
+        if step.last_status() != "cancelled":
+            raise Wrong("the handle was not cancelled")
 
 
-async def call(c):
-    async def progress(*_):
-        if "progress: yes" not in report.said["notes"]:
-            report.note("progress: yes")
-
-    return plain(await c.call_tool(a.tool, a.args, progress_callback=progress))
-
-
-async def cancel(c):
-    """By the tool if the call was answered with a handle, else by leaving the call."""
-    answered = None
-    with anyio.move_on_after(a.after):
-        answered = await call(c)
-    if answered is None:
-        report.status("aborted")
-        # The notification is on its way; closing at once could overtake it.
-        await anyio.sleep(0.3)
-        return
-    at = stand_in(answered)
-    if at is None:
-        raise Wrong("the call ended before it could be cancelled")
-    result = await use_handle(c, "cancel", at[0])
-    while report.said["statuses"][-1] not in TERMINAL:
-        result = await use_handle(c, "wait", at[0])
-        if stand_in(result) is None:
-            raise Wrong("a cancelled handle gave a result")
-    if report.said["statuses"][-1] != "cancelled":
-        raise Wrong("the handle was not cancelled")
-
-
-async def begin(c):
-    at = stand_in(await call(c))
-    if at is None:
-        raise Wrong("the call was answered without a handle")
-    return at[0]
-
-
-async def scenario():
-    async with session() as c:
-        if a.scenario == "list":
-            report.said["result"] = [x.name for x in c.tools]
-        elif a.scenario in ("start", "reconnect"):
-            a.task = await begin(c)
-        elif a.scenario == "cancel":
-            await cancel(c)
-        elif a.scenario != "resume":
-            report.finish(await follow(c, await call(c)))
-    if a.scenario in ("resume", "reconnect"):
-        async with session() as c:
-            report.finish(await follow(c, await use_handle(c, "wait", a.task)))
-
-
-async def main():
-    done = False
-    try:
-        with anyio.fail_after(a.timeout):
-            await scenario()
-            done = True
-    except BaseException as e:
-        if not done:
-            return why(e)
-    return None
-
-
-report.close(anyio.run(main))
+main(PythonPlain())
