@@ -107,11 +107,13 @@ class Step {
     if (this.scenario === "refuse") throw new Error("an error of the protocol was expected");
     if (["input", "decline"].includes(this.scenario) && !asked) throw new Error("the server asked nothing");
     if (this.scenario === "error" && !failed) throw new Error("a tool error was expected");
-    if (this.scenario !== "error" && failed) throw new Error("the tool reported an error");
+    if (this.scenario !== "error" && failed) {
+      throw new Error(`the tool reported an error: ${JSON.stringify(result).slice(0, 300)}`);
+    }
     if (this.expect && !JSON.stringify(result).includes(this.expect)) {
       throw new Error(`the result does not contain '${this.expect}'`);
     }
-    if (this.size === undefined) return;
+    if (this.size === undefined || this.size === null) return;
     const characters = (result.content ?? []).reduce((sum, b) => sum + (b.text?.length ?? 0), 0);
     // A megabyte on stdout tells nobody anything.
     this.said.result = { characters };

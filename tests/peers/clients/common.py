@@ -129,7 +129,7 @@ class Step:
         if scenario == "error" and not error:
             raise Wrong("a tool error was expected")
         if scenario not in ("error", "cancel") and error:
-            raise Wrong("the tool reported an error")
+            raise Wrong(f"the tool reported an error: {str(result)[:300]}")
         if self.expect and self.expect not in json.dumps(result, ensure_ascii=False):
             raise Wrong(f"the result does not contain {self.expect!r}")
         if self.size is not None:

@@ -17,6 +17,10 @@ warnings.simplefilter("ignore", DeprecationWarning)
 logging.disable(logging.WARNING)
 
 
+# Left to itself it takes a slow answer for a server of the earlier era.
+MODERN = "2026-07-28"
+
+
 class FastmcpB(Peer):
     name = "fastmcp 4.1.4 (B)"
 
@@ -36,7 +40,9 @@ class FastmcpB(Peer):
             )
         else:
             transport = StreamableHttpTransport(target.http, headers=target.headers())
-        async with Client(transport, elicitation_handler=elicit, timeout=target.timeout) as c:
+        async with Client(
+            transport, mode=MODERN, elicitation_handler=elicit, timeout=target.timeout
+        ) as c:
             yield c
 
     async def tools(self, s, step):
@@ -48,7 +54,18 @@ class FastmcpB(Peer):
         FastMCP's own `call_tool_task` raises in the first case and drops the
         result; calling again to get it would do the work twice.
         """
-        raw = await c.session.call_tool(name=step.tool, arguments=step.args, allow_claimed=True)
+
+        async def ask(responses, state):
+            return await c.session.call_tool(
+                name=step.tool,
+                arguments=step.args,
+                input_responses=responses,
+                request_state=state,
+                allow_input_required=True,
+                allow_claimed=True,
+            )
+
+        raw = await c._drive_input_required(await ask(None, None), ask)
         if not isinstance(raw, ClientCreateTaskResult):
             step.note("answered without a task")
             return plain(raw)
@@ -58,8 +75,8 @@ class FastmcpB(Peer):
         return None
 
     async def begin(self, s, step):
-        if await self.call(s, step) is not None:
-            raise Wrong("the call was answered without a task")
+        if (result := await self.call(s, step)) is not None:
+            raise Wrong(f"the call was answered without a task: {str(result)[:300]}")
 
     async def run(self, s, step):
         result = await self.call(s, step)

@@ -27,7 +27,7 @@ SETTINGS = {
     "headers": [],
     "metadata": {},
     "env": [],
-    "connectionTimeout": 30_000,
+    "connectionTimeout": 60_000,
     "requestTimeout": 0,
     "taskTtl": 600_000,
     "maxFetchRequests": 1000,
@@ -193,17 +193,15 @@ class Inspector(Peer):
     async def status_of(self, s, step):
         task = await s.rpc("tasks/get", taskId=step.task_id)
         task = task.get("task", task)
+        if "status" not in task:
+            raise Wrong(f"tasks/get shows no task: {task}")
         step.status(task["status"])
         return task["status"]
 
     async def to_the_end(self, s, step):
         while await self.status_of(s, step) not in TERMINAL:
             await anyio.sleep(0.2)
-        if self.modern:
-            task = await s.rpc("tasks/get", taskId=step.task_id)
-            step.finish(task.get("task", task).get("result"))
-        else:
-            step.finish(await s.rpc("tasks/result", taskId=step.task_id))
+        step.finish(await s.rpc("tasks/result", taskId=step.task_id))
 
     async def cancel(self, s, step):
         if step.task_id is None:

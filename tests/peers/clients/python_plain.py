@@ -128,8 +128,9 @@ class PythonPlain(Peer):
         return first
 
     async def begin(self, s, step):
-        if stand_in(step, await self.call(s, step)) is None:
-            raise Wrong("the call was answered without a handle")
+        result = await self.call(s, step)
+        if stand_in(step, result) is None:
+            raise Wrong(f"the call was answered without a handle: {str(result)[:300]}")
 
     async def to_the_end(self, s, step):
         step.finish(await self.follow(s, step, await use_handle(s, "wait", step.task_id)))

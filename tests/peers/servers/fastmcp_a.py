@@ -16,8 +16,9 @@ os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
 import anyio
 import fastmcp
 import mcp.types as t
-from fastmcp import Context, FastMCP
+from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.dependencies import get_context
 from fastmcp.server.tasks.config import TaskConfig
 from mcp import McpError
 
@@ -36,13 +37,15 @@ def tasks(mode):
     return TaskConfig(mode=mode, **({"poll_interval": timedelta(milliseconds=200)} if NEW else {}))
 
 
-def progress_of(ctx):
-    async def progress(done, total):
-        # A task has no request whose progress it could report.
-        if ctx.request_context is not None:
-            await ctx.report_progress(done, total)
-
-    return progress
+async def progress(done, total):
+    try:
+        context = get_context()
+    except RuntimeError:
+        # A task of FastMCP 2 has no context.
+        return
+    # Nor has a task of FastMCP 3 a request whose progress it could report.
+    if context.request_context is not None:
+        await context.report_progress(done, total)
 
 
 def tool(mode="optional", read_only=False):
@@ -54,34 +57,34 @@ def tool(mode="optional", read_only=False):
 
 
 @tool(read_only=True)
-async def slow_report(seconds: float, label: str, ctx: Context) -> str:
+async def slow_report(seconds: float, label: str) -> str:
     """Takes its time over a report."""
     with journal("slow_report", {"seconds": seconds, "label": label}):
-        await pause(seconds, progress_of(ctx))
+        await pause(seconds, progress)
         return f"report {label} ready"
 
 
 @tool()
-async def charge(seconds: float, order: str, ctx: Context) -> str:
+async def charge(seconds: float, order: str) -> str:
     """Charges an order, slowly. Must not happen twice."""
     with journal("charge", {"seconds": seconds, "order": order}):
-        await pause(seconds, progress_of(ctx))
+        await pause(seconds, progress)
         return f"charged {order}"
 
 
 @tool("required", read_only=True)
-async def nightly_audit(seconds: float, label: str, ctx: Context) -> str:
+async def nightly_audit(seconds: float, label: str) -> str:
     """Runs only as a task."""
     with journal("nightly_audit", {"seconds": seconds, "label": label}):
-        await pause(seconds, progress_of(ctx))
+        await pause(seconds, progress)
         return f"audit {label} ready"
 
 
 @tool()
-async def confirm_deploy(target: str, ctx: Context) -> str:
-    """Deploys after asking."""
+async def confirm_deploy(target: str) -> str:
+    """Deploys after asking, which a task of FastMCP 2 cannot do."""
     with journal("confirm_deploy", {"target": target}):
-        answer = await ctx.elicit(f"Deploy {target}?", bool)
+        answer = await get_context().elicit(f"Deploy {target}?", bool)
         yes = answer.action == "accept" and answer.data is True
         return ("deployed " if yes else "not deployed ") + target
 
@@ -101,10 +104,10 @@ async def refuse(message: str) -> str:
 
 
 @tool(read_only=True)
-async def big_report(kib: int, label: str, seconds: float, ctx: Context) -> str:
+async def big_report(kib: int, label: str, seconds: float) -> str:
     """A long text."""
     with journal("big_report", {"kib": kib, "label": label, "seconds": seconds}):
-        await pause(seconds, progress_of(ctx))
+        await pause(seconds, progress)
         return big(kib, label)
 
 

@@ -1,71 +1,94 @@
 //! Every kind of client against every kind of server, with the gateway in between: real peers, real processes.
 //!
-//! `tests/peers` has the peers, and its README says what each gets wrong. A cell is one client driver run to its end;
-//! the servers' own journals say how often each call arrived. The peers must be installed (`tests/peers/install`): a
-//! cell whose peer is missing fails.
+//! `tests/peers` has the peers, and its README says what each gets wrong. A cell is one scenario that a client driver
+//! plays with a server; the servers' own journals say how often each call arrived, and that one which was cancelled
+//! stopped. `docs/matrix.md` is the outcome: a cell that passes where the page says that it does not fails the test,
+//! and the other way round. `cargo xtask matrix` writes the page, and plays a part of the matrix only if asked.
+//!
+//! The peers must be installed (`tests/peers/install`): a cell whose peer is missing fails.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     reason = "a test that meets what it does not expect fails"
 )]
 
+mod cast;
+mod drivers;
+mod faults;
+mod page;
+mod play;
 mod stage;
 
-use stage::{Client, Scenario, Server, Via, stage};
+use std::collections::BTreeMap;
+use std::env;
 
-/// All cells of one pair: a long tool to its end, an input round, a cancel, a tool error; over HTTP on both sides and
-/// over stdio on both sides.
-fn pair(client: Client, server: Server) {
+use cast::{CLIENTS, Client, SCENARIOS, SERVERS, Server, VIAS};
+use page::{Cell, Outcome};
+
+/// What is played: everything, or what these variables name, separated by commas.
+fn named<T>(all: &'static [T], variable: &str, name: impl Fn(&T) -> &str) -> Vec<&'static T> {
+    let wanted = env::var(variable).unwrap_or_default();
+    let wanted: Vec<_> = wanted.split(',').filter(|word| !word.is_empty()).collect();
+    let found: Vec<_> =
+        all.iter().filter(|one| wanted.is_empty() || wanted.contains(&name(one))).collect();
+    assert!(wanted.is_empty() || found.len() == wanted.len(), "{variable} names what there is not");
+    found
+}
+
+#[test]
+fn every_client_gets_along_with_every_server_as_the_page_says() {
+    let clients: Vec<&'static Client> = named(&CLIENTS, "MATRIX_CLIENTS", |client| client.name);
+    let servers: Vec<&'static Server> = named(&SERVERS, "MATRIX_SERVERS", |server| server.name);
+    let whole = clients.len() == CLIENTS.len() && servers.len() == SERVERS.len();
+    let outcomes = play::all(&clients, &servers);
+
     let mut wrong = Vec::new();
-    for scenario in [Scenario::Run, Scenario::Input, Scenario::Cancel, Scenario::Error] {
-        for via in vias(client, scenario) {
-            if let Err(why) = stage().play(client, server, scenario, *via) {
-                wrong.push(format!("{client:?} x {server:?}, {scenario:?}, {via:?}: {why}"));
+    for (cell, outcome) in &outcomes {
+        let fault = faults::fault(cell.client, cell.server, cell.scenario, cell.via).map(|at| &faults::FAULTS[at]);
+        match (outcome, fault) {
+            (Outcome::Passed, None) | (Outcome::Absent, _) => {}
+            (Outcome::Failed(why), Some(fault)) if why.contains(fault.words) => {}
+            (Outcome::Failed(why), None) => wrong.push(format!("{cell}: {why}")),
+            (Outcome::Failed(why), Some(fault)) => {
+                wrong.push(format!("{cell}: fails otherwise than \"{}\": {why}", fault.words));
+            }
+            (Outcome::Passed, Some(fault)) => {
+                wrong.push(format!("{cell}: passes, but is listed as a fault: {}", fault.what));
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn vias(client: Client, scenario: Scenario) -> &'static [Via] {
-    match (client, scenario) {
-        // Inspector never tells the id of its task, so another client starts what it cancels; that needs a gateway
-        // which both reach, and over stdio each has its own.
-        (Client::InspectorA | Client::InspectorB, Scenario::Cancel) => &[Via::Http, Via::HttpToStdio],
-        (
-            Client::InspectorA | Client::InspectorB | Client::PythonA | Client::PlainTs | Client::FastmcpB,
-            _,
-        ) => &[Via::Http, Via::Stdio],
+    let unheard = unheard(&outcomes, whole);
+    assert!(wrong.is_empty() && unheard.is_empty(), "{}\n{}", wrong.join("\n"), unheard.join("\n"));
+    if whole {
+        page::check(&outcomes);
     }
 }
 
-macro_rules! pairs {
-    ($($name:ident: $client:ident, $server:ident;)*) => {
-        $(#[test]
-        fn $name() {
-            pair(Client::$client, Server::$server);
-        })*
+/// Listed faults that no cell shows.
+fn unheard(outcomes: &BTreeMap<Cell, Outcome>, whole: bool) -> Vec<String> {
+    let shown = |at: usize| {
+        outcomes.iter().any(|(cell, outcome)| {
+            *outcome != Outcome::Absent
+                && faults::fault(cell.client, cell.server, cell.scenario, cell.via) == Some(at)
+        })
     };
+    (0..faults::FAULTS.len())
+        .filter(|at| whole && !shown(*at))
+        .map(|at| format!("no cell shows this fault: {}", faults::FAULTS[at].what))
+        .collect()
 }
 
-pairs! {
-    python_a_client_with_everything_server: PythonA, Everything;
-    python_a_client_with_python_a_server: PythonA, PythonA;
-    python_a_client_with_fastmcp_b_server: PythonA, FastmcpB;
-    python_a_client_with_python_plain_server: PythonA, PythonPlain;
-    inspector_a_client_with_everything_server: InspectorA, Everything;
-    inspector_a_client_with_python_a_server: InspectorA, PythonA;
-    inspector_a_client_with_fastmcp_b_server: InspectorA, FastmcpB;
-    inspector_a_client_with_python_plain_server: InspectorA, PythonPlain;
-    inspector_b_client_with_everything_server: InspectorB, Everything;
-    inspector_b_client_with_python_a_server: InspectorB, PythonA;
-    inspector_b_client_with_fastmcp_b_server: InspectorB, FastmcpB;
-    inspector_b_client_with_python_plain_server: InspectorB, PythonPlain;
-    plain_ts_client_with_everything_server: PlainTs, Everything;
-    plain_ts_client_with_python_a_server: PlainTs, PythonA;
-    plain_ts_client_with_fastmcp_b_server: PlainTs, FastmcpB;
-    plain_ts_client_with_python_plain_server: PlainTs, PythonPlain;
-    fastmcp_b_client_with_everything_server: FastmcpB, Everything;
-    fastmcp_b_client_with_python_a_server: FastmcpB, PythonA;
-    fastmcp_b_client_with_fastmcp_b_server: FastmcpB, FastmcpB;
+/// All cells of some clients and servers, whether or not there is anything to play.
+fn cells(clients: &[&'static Client], servers: &[&'static Server]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for client in clients {
+        for server in servers {
+            for via in VIAS {
+                for scenario in SCENARIOS {
+                    cells.push(Cell { client: client.name, server: server.name, via, scenario });
+                }
+            }
+        }
+    }
+    cells
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pmcp::server::cancellation::RequestHandlerExtra;
-use pmcp::server::task_store::{CreatedTask, InMemoryTaskStore, TaskStore};
+use pmcp::server::task_store::{CreatedTask, InMemoryTaskStore, StoreConfig, TaskStore};
 use pmcp::server::{ToolHandler, ToolOutput};
 use pmcp::types::protocol::{LATEST_PROTOCOL_VERSION, PROTOCOL_VERSION_2026_07_28, ProtocolVersion};
 use pmcp::types::tasks::TaskStatus;
@@ -28,7 +28,10 @@ pub fn http() -> Result<axum::Router, Failure> {
 }
 
 fn server() -> Result<Server, Failure> {
-    let store: Arc<dyn TaskStore> = Arc::new(InMemoryTaskStore::new());
+    // The defaults, a read in five seconds and a hundred tasks, would only make tests slow and few.
+    let config =
+        StoreConfig { default_poll_interval_ms: 200, max_tasks_per_owner: 100_000, ..StoreConfig::default() };
+    let store: Arc<dyn TaskStore> = Arc::new(InMemoryTaskStore::with_config(config));
     let mut builder = Server::builder().name("pmcp-odd").version("1.0.0").with_supported_protocol_versions([
         ProtocolVersion(LATEST_PROTOCOL_VERSION.to_owned()),
         ProtocolVersion(PROTOCOL_VERSION_2026_07_28.to_owned()),

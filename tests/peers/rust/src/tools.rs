@@ -134,12 +134,12 @@ fn note(name: &str, args: &Value, phase: &str) {
     let Ok(path) = std::env::var("PEER_JOURNAL") else { return };
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     // Spaced as Python writes it, so that one search finds the lines of every fixture.
-    let line = format!(
-        "{{\"tool\": {}, \"args\": {args}, \"at\": {at}, \"phase\": \"{phase}\"}}\n",
-        json!(name)
-    );
+    let line =
+        format!("{{\"tool\": {}, \"args\": {args}, \"at\": {at}, \"phase\": \"{phase}\"}}\n", json!(name));
     let opened = OpenOptions::new().append(true).create(true).open(path);
-    if let Err(error) = opened.and_then(|mut file| file.write_all(line.as_bytes()).and_then(|()| file.sync_data())) {
+    if let Err(error) =
+        opened.and_then(|mut file| file.write_all(line.as_bytes()).and_then(|()| file.sync_data()))
+    {
         eprintln!("journal: {error}");
     }
 }

@@ -7,7 +7,9 @@ use tower_mcp::async_task::MemoryTaskStore;
 use tower_mcp::protocol::{InputRequests, TaskSupportMode};
 use tower_mcp::transport::http::HttpTransport;
 use tower_mcp::transport::stdio::BidirectionalStdioTransport;
-use tower_mcp::{CallToolResult, Error, JsonRpcError, McpRouter, TaskContext, TaskOutcome, Tool, ToolBuilder};
+use tower_mcp::{
+    CallToolResult, Error, JsonRpcError, McpRouter, TaskContext, TaskOutcome, Tool, ToolBuilder,
+};
 
 use crate::Failure;
 use crate::tools::{self, Call, End, Spec};

@@ -1,0 +1,56 @@
+//! Cells that cannot pass, because of what a peer does wrong. A cell that is listed here has to fail in just the way
+//! that is said: a peer that healed is noticed, and so is a cell that fails for another reason.
+
+use crate::cast::Scenario::{self, Input};
+use crate::cast::Via;
+
+pub(crate) struct Fault {
+    /// Names of clients; none for every one. The same of servers, scenarios and transports.
+    pub(crate) clients: &'static [&'static str],
+    pub(crate) servers: &'static [&'static str],
+    pub(crate) scenarios: &'static [Scenario],
+    pub(crate) vias: &'static [Via],
+    /// In what the driver says about its failure.
+    pub(crate) words: &'static str,
+    /// The peer and what it does.
+    pub(crate) what: &'static str,
+    /// What that breaks: a requirement of the specification, or the peer's own limit.
+    pub(crate) breaks: &'static str,
+}
+
+const NONE: Fault = Fault {
+    clients: &[],
+    servers: &[],
+    scenarios: &[],
+    vias: &[],
+    words: "",
+    what: "",
+    breaks: "",
+};
+
+pub(crate) const FAULTS: &[Fault] = &[
+    Fault {
+        clients: &["ext_a"],
+        scenarios: &[Input],
+        words: "timed out",
+        what: "The ext-tasks client, at 2025-11-25, sends `tasks/result` only when the task has ended. A question that \
+               is asked on that stream never reaches it.",
+        breaks: "2025-11-25, Tasks, Input Required Status: on `input_required` the requestor calls `tasks/result` \
+                 without waiting for the end (A-067, SHOULD)",
+        ..NONE
+    },
+];
+
+impl Fault {
+    pub(crate) fn is_of(&self, client: &str, server: &str, scenario: Scenario, via: Via) -> bool {
+        (self.clients.is_empty() || self.clients.contains(&client))
+            && (self.servers.is_empty() || self.servers.contains(&server))
+            && (self.scenarios.is_empty() || self.scenarios.contains(&scenario))
+            && (self.vias.is_empty() || self.vias.contains(&via))
+    }
+}
+
+/// The first listed fault of a cell, by its place in the list.
+pub(crate) fn fault(client: &str, server: &str, scenario: Scenario, via: Via) -> Option<usize> {
+    FAULTS.iter().position(|fault| fault.is_of(client, server, scenario, via))
+}
