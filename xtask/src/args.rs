@@ -24,6 +24,8 @@ pub(crate) enum Chore {
         #[arg(value_name = "ROW")]
         rows: Vec<String>,
     },
+    /// Play every client with every server, and write docs/matrix.md
+    Matrix(Matrix),
     /// The instant MCP server that the benchmarks call
     #[command(hide = true)]
     Back {
@@ -80,6 +82,23 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) runs: Option<usize>,
     /// Keep the folder with stores and logs
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// What to play. A part is only shown; the page is written of the whole.
+#[derive(Args, Debug)]
+pub(crate) struct Matrix {
+    /// Only these clients, as `tests/peers/drive` calls them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) client: Vec<String>,
+    /// Only these servers, as `tests/peers/serve` calls them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) server: Vec<String>,
+    /// Compare with the page instead of writing it
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Keep the folder with the logs
     #[arg(long)]
     pub(crate) keep: bool,
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`bench`]: the figures of `docs/benchmarks.md`, as ratios to references taken in the same run
 //! - [`load`]: the load generator
+//! - [`matrix`]: every client with every server, and `docs/matrix.md`
 //! - [`serve`]: what it is pointed at besides the gateway: an instant MCP server, a thin proxy, a bare answer
 //! - [`sqlite`]: bare durable group commit
 //! - [`report`]: figures, marks, the table
@@ -14,6 +15,7 @@ mod disk;
 mod gateway;
 mod load;
 mod machine;
+mod matrix;
 mod process;
 mod report;
 mod rows;
@@ -28,6 +30,7 @@ fn main() -> anyhow::Result<()> {
     match Xtask::parse().chore {
         Chore::Bench(options) => bench::run(&options),
         Chore::Rows { rows } => rows::run(&rows),
+        Chore::Matrix(options) => matrix::run(&options),
         Chore::Back { era } => serve::back::run(era),
         Chore::Thin { upstream } => serve::thin::run(upstream),
         Chore::Stdio { .. } => serve::stdio::run(),

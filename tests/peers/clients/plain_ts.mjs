@@ -5,7 +5,7 @@
 // Nothing here knows about tasks: it calls tools, answers questions, and if a
 // result says that the work goes on under a handle, it goes on with the tool
 // that the gateway offers for it, by what that tool's schema says.
-import { TERMINAL, answer, load, main, sleep } from "./common.mjs";
+import { Refused, TERMINAL, answer, load, main, sleep } from "./common.mjs";
 
 const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = await load("@modelcontextprotocol/sdk/client/stdio.js");
@@ -84,7 +84,11 @@ async function follow(session, step, result) {
         await useHandle(session, step, "answer", at.handle, { key, reply });
       }
     } else if (TERMINAL.includes(at.state)) {
-      return await pages(session, step, at.handle);
+      const whole = await pages(session, step, at.handle);
+      // What a handle stood for can be told in words only.
+      const words = whole.content.map((b) => b.text ?? "").join(" ");
+      if (step.scenario === "refuse" && whole.isError) throw new Refused(undefined, words);
+      return whole;
     }
     result = await useHandle(session, step, "wait", at.handle);
   }

@@ -16,7 +16,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from common import TERMINAL, Peer, Wrong, main, plain, reply
+from common import TERMINAL, Peer, Refused, Wrong, main, plain, reply
 
 warnings.simplefilter("ignore")
 logging.disable(logging.WARNING)
@@ -111,7 +111,11 @@ class PythonPlain(Peer):
                     answer = {"action": action} | ({"content": content} if content else {})
                     await use_handle(c, "answer", handle, key=q["key"], reply=answer)
             elif status in TERMINAL:
-                return await self.pages(c, step, handle)
+                result = await self.pages(c, step, handle)
+                if step.scenario == "refuse" and result.get("isError"):
+                    # What a handle stood for can be told in words only.
+                    raise Refused(None, " ".join(b.get("text", "") for b in result["content"]))
+                return result
             result = await use_handle(c, "wait", handle)
         return result
 

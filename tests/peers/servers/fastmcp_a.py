@@ -16,7 +16,8 @@ os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
 import anyio
 import fastmcp
 import mcp.types as t
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
+from fastmcp.dependencies import CurrentContext
 from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_context
 from fastmcp.server.tasks.config import TaskConfig
@@ -81,10 +82,10 @@ async def nightly_audit(seconds: float, label: str) -> str:
 
 
 @tool()
-async def confirm_deploy(target: str) -> str:
+async def confirm_deploy(target: str, ctx: Context = CurrentContext()) -> str:
     """Deploys after asking, which a task of FastMCP 2 cannot do."""
     with journal("confirm_deploy", {"target": target}):
-        answer = await get_context().elicit(f"Deploy {target}?", bool)
+        answer = await ctx.elicit(f"Deploy {target}?", bool)
         yes = answer.action == "accept" and answer.data is True
         return ("deployed " if yes else "not deployed ") + target
 

@@ -211,7 +211,11 @@ pub fn read_create(result: &str) -> Result<Option<BackTask>, UpstreamFault> {
 ///
 /// # Errors
 /// [`UpstreamFault`]: it makes no sense (G-025).
+///
+/// # Leniency
+/// - pmcp 2.23 nests the task, as in the result of a creation.
 pub fn read_task(task: &str) -> Result<BackTask, UpstreamFault> {
     let object = Object::parse(task).map_err(|error| UpstreamFault::new(error.to_string()))?;
-    read_fields(&object, NAMES.ttl, NAMES.poll)
+    let nested = if object.has("taskId") { None } else { object.object("task") };
+    read_fields(nested.as_ref().unwrap_or(&object), NAMES.ttl, NAMES.poll)
 }
