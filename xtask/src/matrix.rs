@@ -34,7 +34,8 @@ pub(crate) fn run(options: &Matrix) -> Result<()> {
     let whole = options.client.is_empty() && options.server.is_empty();
     if whole {
         let page = root.join("docs/matrix.md");
-        let text = std::fs::read_to_string(&page).with_context(|| format!("{} cannot be read", page.display()))?;
+        let text =
+            std::fs::read_to_string(&page).with_context(|| format!("{} cannot be read", page.display()))?;
         println!("{text}");
     }
     Ok(())

@@ -98,7 +98,11 @@ impl Core {
             Spoken::Error(error) => {
                 let read = read_error(&error);
                 match about_task(&read) {
-                    About::NotYet => return Err(LookError::Transient(self.named("it has no result yet"))),
+                    // pmcp says so of a task that failed, too (against A-060).
+                    About::NotYet => match self.failure(upstream).await {
+                        Some(words) => raised(words),
+                        None => return Err(LookError::Transient(self.named("it has no result yet"))),
+                    },
                     About::Unknown => {
                         self.task_over(&upstream.task_id);
                         return Err(LookError::UnknownTask);
@@ -120,11 +124,7 @@ impl Core {
     ) -> Answer {
         let _watch = self.traffic.watch(self.traffic.next_id(), &upstream.task_id, events.clone());
         if !self.holds_results.load(Ordering::Relaxed) {
-            // It only watches: what the server says of the task arrives, the rest is found by polling.
-            return tokio::select! {
-                () = stop.cancelled() => Answer::Lost(self.named("its task is no longer watched")),
-                () = self.ended() => Answer::Lost(self.named("its process is gone")),
-            };
+            return self.only_watch(&stop).await;
         }
         let params = dialect::params(&upstream.task_id);
         let ask = Ask {
@@ -154,8 +154,9 @@ impl Core {
                 let read = read_error(&error);
                 match (about_task(&read), read.code) {
                     (About::NotYet, _) => {
+                        // It does not hold results back until they are there. What it asked meanwhile stays asked.
                         self.holds_results.store(false, Ordering::Relaxed);
-                        Answer::Lost(self.named("it does not hold results back until they are there"))
+                        self.only_watch(&stop).await
                     }
                     (About::Unknown, _) => Answer::Lost(self.named("it does not know its task")),
                     (About::TheCall, code::METHOD_NOT_FOUND) => {
@@ -171,6 +172,14 @@ impl Core {
             Heard::Nonsense(why) => Answer::Nonsense(self.named(&why)),
             Heard::Refused(status) => Answer::Lost(self.named(&format!("it answered HTTP {status}"))),
             Heard::SessionGone => Answer::Lost(self.named("its session is gone")),
+        }
+    }
+
+    /// What the server says of the task arrives; the rest is found by polling.
+    async fn only_watch(&self, stop: &CancellationToken) -> Answer {
+        tokio::select! {
+            () = stop.cancelled() => Answer::Lost(self.named("its task is no longer watched")),
+            () = self.ended() => Answer::Lost(self.named("its process is gone")),
         }
     }
 
@@ -264,8 +273,7 @@ impl Core {
         }
         // Python mcp 1.30 keeps no result of a task that failed; only its status says so, and why.
         if let Some(words) = self.failure(upstream).await {
-            let error = RpcError::internal(words.as_deref().unwrap_or("The task failed"));
-            return Ok(Answer::Raised { code: error.code, error: error.to_json().into() });
+            return Ok(raised(words));
         }
         let whole = splice(text, &[Edit::set(&["content"], "[]")]).unwrap_or_else(|_| result.clone());
         Ok(Answer::Returned { is_error, result: result::canonical(&whole) })
@@ -326,6 +334,13 @@ async fn stopped_over_http(core: &Core, stop: &CancellationToken) {
         crate::link::Link::Pipe(_) => std::future::pending().await,
         crate::link::Link::Http(_) => stop.cancelled().await,
     }
+}
+
+/// The error of a task of which no more is known than what its status says.
+fn raised(words: Option<String>) -> Answer {
+    let error =
+        RpcError::internal(words.as_deref().unwrap_or("The task failed, and its server does not say why"));
+    Answer::Raised { code: error.code, error: error.to_json().into() }
 }
 
 /// What an error in answer to `tasks/*` is about. The codes do not tell: `-32602` is an unknown task, a result that

@@ -105,7 +105,7 @@ class Inspector(Peer):
                 stream = await anyio.connect_unix(self.socket)
                 break
             except OSError:
-                if time.monotonic() - began > 20 or self.daemon.poll() is not None:
+                if time.monotonic() - began > 60 or self.daemon.poll() is not None:
                     raise Wrong("the daemon does not come up") from None
                 await anyio.sleep(0.05)
         async with stream:

@@ -158,6 +158,12 @@ impl Server {
         matches!(self.kind, Kind::Fixture | Kind::Fastmcp3 | Kind::Fastmcp2)
     }
 
+    /// Whether it asks without saying for which task. Where several are followed in one session, as over HTTP by
+    /// clients that nobody tells apart, it cannot be known whose question that is.
+    pub(crate) fn confuses_clients(&self) -> bool {
+        self.kind == Kind::Fastmcp3
+    }
+
     /// Whether all that it refuses by the protocol is a tool that it has not.
     pub(crate) fn refuses_only_the_unknown(&self) -> bool {
         self.kind != Kind::Fixture
@@ -177,8 +183,12 @@ impl Server {
                 // Over HTTP it outlasts what a client without tasks is kept waiting for; over stdio it does not.
                 let seconds = if via == Via::Http { 1.5 } else { 0.4 };
                 match scenario {
-                    Run => say("charge", json!({ "seconds": seconds, "order": mark }), format!("charged {mark}")),
-                    Reconnect => say("charge", json!({ "seconds": 3, "order": mark }), format!("charged {mark}")),
+                    Run => {
+                        say("charge", json!({ "seconds": seconds, "order": mark }), format!("charged {mark}"))
+                    }
+                    Reconnect => {
+                        say("charge", json!({ "seconds": 3, "order": mark }), format!("charged {mark}"))
+                    }
                     Cancel => say("charge", json!({ "seconds": 60, "order": mark }), String::new()),
                     Input if self.kind == Kind::Fastmcp2 => None,
                     Input => say("confirm_deploy", json!({ "target": mark }), format!("deployed {mark}")),

@@ -39,7 +39,13 @@ impl Drivers {
 
     /// Has a client play steps in one session; gives what it said of each, in their order. A step of which nothing
     /// was heard within the time is left out, and so is all that follows it.
-    pub(crate) fn play(&self, client: &str, mut job: Value, steps: Vec<Value>, within: Duration) -> Vec<Said> {
+    pub(crate) fn play(
+        &self,
+        client: &str,
+        mut job: Value,
+        steps: Vec<Value>,
+        within: Duration,
+    ) -> Vec<Said> {
         let driver = &self.running[client];
         let id = format!("j{}", self.jobs.fetch_add(1, Ordering::SeqCst));
         let expected = steps.len();

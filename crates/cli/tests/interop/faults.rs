@@ -1,7 +1,7 @@
 //! Cells that cannot pass, because of what a peer does wrong. A cell that is listed here has to fail in just the way
 //! that is said: a peer that healed is noticed, and so is a cell that fails for another reason.
 
-use crate::cast::Scenario::{self, Input};
+use crate::cast::Scenario::{self, Input, Reconnect, Refuse};
 use crate::cast::Via;
 
 pub(crate) struct Fault {
@@ -18,25 +18,41 @@ pub(crate) struct Fault {
     pub(crate) breaks: &'static str,
 }
 
-const NONE: Fault = Fault {
-    clients: &[],
-    servers: &[],
-    scenarios: &[],
-    vias: &[],
-    words: "",
-    what: "",
-    breaks: "",
-};
+const NONE: Fault =
+    Fault { clients: &[], servers: &[], scenarios: &[], vias: &[], words: "", what: "", breaks: "" };
 
 pub(crate) const FAULTS: &[Fault] = &[
     Fault {
         clients: &["ext_a"],
-        scenarios: &[Input],
+        servers: &["ts_interactive"],
+        scenarios: &[Reconnect],
         words: "timed out",
         what: "The ext-tasks client, at 2025-11-25, sends `tasks/result` only when the task has ended. A question that \
-               is asked on that stream never reaches it.",
+               was asked while it was away never reaches it.",
         breaks: "2025-11-25, Tasks, Input Required Status: on `input_required` the requestor calls `tasks/result` \
                  without waiting for the end (A-067, SHOULD)",
+        ..NONE
+    },
+    Fault {
+        servers: &["pmcp_odd"],
+        scenarios: &[Input],
+        vias: &[Via::Stdio],
+        words: "timed out",
+        what: "The pmcp server, at 2025-11-25 (all that it speaks over stdio), says `input_required` and never sends \
+               its question.",
+        breaks: "2025-11-25, Tasks, Input Required Status: the receiver sends its request, with the task's key in it \
+                 (A-066, MUST)",
+        ..NONE
+    },
+    Fault {
+        servers: &["pmcp_odd"],
+        scenarios: &[Refuse],
+        vias: &[Via::Stdio],
+        words: "The task failed, and its server does not say why",
+        what: "The pmcp server, at 2025-11-25, keeps no error of a task: `tasks/result` of one that failed says that \
+               it is not completed. That it failed arrives, and why is lost.",
+        breaks: "2025-11-25, Tasks, Task Execution Errors: `tasks/result` answers with the error that the call was \
+                 answered with (A-060, MUST)",
         ..NONE
     },
 ];

@@ -9,7 +9,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test that meets what it does not expect fails"
+    clippy::disallowed_methods,
+    reason = "a test that meets what it does not expect fails; this one takes real time, and is told what to play"
 )]
 
 mod cast;
@@ -29,8 +30,7 @@ use page::{Cell, Outcome};
 fn named<T>(all: &'static [T], variable: &str, name: impl Fn(&T) -> &str) -> Vec<&'static T> {
     let wanted = env::var(variable).unwrap_or_default();
     let wanted: Vec<_> = wanted.split(',').filter(|word| !word.is_empty()).collect();
-    let found: Vec<_> =
-        all.iter().filter(|one| wanted.is_empty() || wanted.contains(&name(one))).collect();
+    let found: Vec<_> = all.iter().filter(|one| wanted.is_empty() || wanted.contains(&name(one))).collect();
     assert!(wanted.is_empty() || found.len() == wanted.len(), "{variable} names what there is not");
     found
 }
@@ -44,7 +44,8 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
 
     let mut wrong = Vec::new();
     for (cell, outcome) in &outcomes {
-        let fault = faults::fault(cell.client, cell.server, cell.scenario, cell.via).map(|at| &faults::FAULTS[at]);
+        let fault =
+            faults::fault(cell.client, cell.server, cell.scenario, cell.via).map(|at| &faults::FAULTS[at]);
         match (outcome, fault) {
             (Outcome::Passed, None) | (Outcome::Absent, _) => {}
             (Outcome::Failed(why), Some(fault)) if why.contains(fault.words) => {}

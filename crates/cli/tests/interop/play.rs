@@ -28,6 +28,8 @@ struct Game {
     stage: Stage,
     drivers: Drivers,
     marks: AtomicU32,
+    /// Held by the pair that plays with a server which takes one client at a time.
+    alone: Mutex<()>,
 }
 
 pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> BTreeMap<Cell, Outcome> {
@@ -35,8 +37,14 @@ pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> B
     let stage = stage::set(servers.to_vec());
     // Drivers live as long as the thread that starts them, which is this one.
     let starters = clients.iter().filter_map(|client| client.starter);
-    let names: std::collections::BTreeSet<_> = clients.iter().map(|client| client.name).chain(starters).collect();
-    let game = Game { drivers: Drivers::start(names, stage.folder()), stage, marks: AtomicU32::new(0) };
+    let names: std::collections::BTreeSet<_> =
+        clients.iter().map(|client| client.name).chain(starters).collect();
+    let game = Game {
+        drivers: Drivers::start(names, stage.folder()),
+        stage,
+        marks: AtomicU32::new(0),
+        alone: Mutex::new(()),
+    };
 
     let outcomes: Mutex<BTreeMap<_, _>> =
         Mutex::new(crate::cells(clients, servers).into_iter().map(|cell| (cell, Outcome::Absent)).collect());
@@ -45,7 +53,9 @@ pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> B
     for turn in 0..servers.len() {
         for (at, client) in clients.iter().enumerate() {
             let server = servers[(turn + at) % servers.len()];
-            pairs.extend(VIAS.iter().filter(|via| server.speaks_over(**via)).map(|via| (*client, server, *via)));
+            pairs.extend(
+                VIAS.iter().filter(|via| server.speaks_over(**via)).map(|via| (*client, server, *via)),
+            );
         }
     }
     let pairs = Mutex::new(pairs.into_iter());
@@ -76,8 +86,10 @@ pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> B
                     );
                     let mut outcomes = outcomes.lock().unwrap();
                     for (scenario, outcome) in played {
-                        outcomes
-                            .insert(Cell { client: client.name, server: server.name, via, scenario }, outcome);
+                        outcomes.insert(
+                            Cell { client: client.name, server: server.name, via, scenario },
+                            outcome,
+                        );
                     }
                 }
             });
@@ -122,12 +134,14 @@ impl Game {
                 // Coming back is to a gateway that is still there, also where the server is its child.
                 planned.scenario == Reconnect || (planned.scenario == Cancel && client.starter.is_some())
             });
+        let _alone = (via == Via::Http && server.confuses_clients()).then(|| self.alone.lock());
         let mut outcomes = Vec::new();
         let job = match via {
             Via::Http => self.stage.over_http(server, via),
             Via::Stdio => self.stage.over_stdio(server),
         };
-        let steps: Vec<_> = together.iter().map(|planned| planned.step(planned.scenario.word(), via)).collect();
+        let steps: Vec<_> =
+            together.iter().map(|planned| planned.step(planned.scenario.word(), via)).collect();
         let within = together.iter().map(|planned| planned.timeout).sum::<Duration>() + STEP;
         let mut said = self.drivers.play(client.name, job, steps, within).into_iter();
         for planned in together {

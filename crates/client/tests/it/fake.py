@@ -180,6 +180,9 @@ def task_method(message):
             return fail(id, -32602, "Cannot cancel a final task")
         task["task"]["status"] = "cancelled"
         reply(id, task["task"])
+    elif "hidden-failure" in BEHAVIOUR:
+        task["task"].update(status="failed", statusMessage="not today")
+        fail(id, -32002, "task result not available: task not completed")
     elif "no-hold" in BEHAVIOUR and task["task"]["status"] == "working":
         fail(id, -32602, "Task not completed yet")
     elif "bare-failure" in BEHAVIOUR:

@@ -446,17 +446,31 @@ async fn x_026_a_task_is_followed_to_its_result_by_way_of_a_question() {
 
 #[tokio::test]
 async fn peers_row_5_a_server_that_does_not_hold_results_back_is_polled() {
-    let (_servers, session) = open(legacy(python(&["tasks", "no-hold"])), ELICITS).await;
+    let (servers, session) = open(legacy(python(&["tasks", "no-hold"])), ELICITS).await;
     let Answer::Task(accepted) = session.call(tool("must", Asking::Augmented)).answer.await else {
         panic!("no task")
     };
-    let attending = session.attend(&accepted.upstream).unwrap();
-    assert!(matches!(attending.answer.await, Answer::Lost(_)));
+    let watching = tokio::spawn(session.attend(&accepted.upstream).unwrap().answer);
     let error = session.result(&accepted.upstream).await.unwrap_err();
     assert!(matches!(error, LookError::Transient(_)), "{error:?}");
     session.cancel(&accepted.upstream).await.unwrap();
     let look = session.look(&accepted.upstream).await.unwrap();
     assert!(matches!(look.stand, Stand::Cancelled));
+    // What its server asks reaches the watch as long as there is a session.
+    servers.shutdown().await;
+    assert!(matches!(watching.await.unwrap(), Answer::Lost(_)));
+}
+
+#[tokio::test]
+async fn a_060_a_failed_task_of_which_no_result_is_given_fails_too() {
+    // pmcp says of a task that failed that it is not completed.
+    let (_servers, session) = open(legacy(python(&["tasks", "hidden-failure"])), ELICITS).await;
+    let Answer::Task(accepted) = session.call(tool("must", Asking::Augmented)).answer.await else {
+        panic!("no task")
+    };
+    let answer = session.result(&accepted.upstream).await.unwrap();
+    let Answer::Raised { code: -32603, error } = answer else { panic!("{answer:?}") };
+    assert!(String::from_utf8_lossy(&error).contains("not today"), "{error:?}");
 }
 
 #[tokio::test]

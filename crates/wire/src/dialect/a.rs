@@ -216,6 +216,6 @@ pub fn read_create(result: &str) -> Result<Option<BackTask>, UpstreamFault> {
 /// - pmcp 2.23 nests the task, as in the result of a creation.
 pub fn read_task(task: &str) -> Result<BackTask, UpstreamFault> {
     let object = Object::parse(task).map_err(|error| UpstreamFault::new(error.to_string()))?;
-    let nested = if object.has("taskId") { None } else { object.object("task") };
+    let nested = if object.get("taskId").is_some() { None } else { object.object("task") };
     read_fields(nested.as_ref().unwrap_or(&object), NAMES.ttl, NAMES.poll)
 }

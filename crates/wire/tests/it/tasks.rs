@@ -294,6 +294,9 @@ fn q_018_x_011_x_012_x_037_deviating_backs_are_read() {
         r#"{"content":[],"_meta":{"modelcontextprotocol.io/task":{"taskId":"f","status":"working"}}}"#,
     );
     assert_eq!(fastmcp.unwrap().unwrap().id, "f");
+    // pmcp nests what tasks/get and tasks/cancel answer with.
+    let pmcp = a::read_task(r#"{"task":{"taskId":"p","status":"failed","ttl":600000}}"#).unwrap();
+    assert_eq!((pmcp.id.as_str(), pmcp.status), ("p", dialect::Status::Failed));
     // A server that ignores params.task.
     assert_eq!(a::read_create(r#"{"content":[]}"#), Ok(None));
     // Lifetimes and intervals that are no whole numbers.
