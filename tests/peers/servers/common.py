@@ -54,6 +54,10 @@ async def pause(seconds, progress):
     await progress(total, total)
 
 
+# Before a question, in seconds: ext-tasks refuses one that comes in the moment in
+# which it learns of its task.
+A_MOMENT = 0.3
+
 # The code of the error with which `refuse` answers.
 REFUSED = -32050
 

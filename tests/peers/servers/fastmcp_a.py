@@ -23,7 +23,7 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.server.tasks.config import TaskConfig
 from mcp import McpError
 
-from common import REFUSED, big, http_port, journal, listen, pause
+from common import A_MOMENT, REFUSED, big, http_port, journal, listen, pause
 
 warnings.simplefilter("ignore")
 logging.disable(logging.WARNING)
@@ -85,6 +85,7 @@ async def nightly_audit(seconds: float, label: str) -> str:
 async def confirm_deploy(target: str, ctx: Context = CurrentContext()) -> str:
     """Deploys after asking, which a task of FastMCP 2 cannot do."""
     with journal("confirm_deploy", {"target": target}):
+        await anyio.sleep(A_MOMENT)
         answer = await ctx.elicit(f"Deploy {target}?", bool)
         yes = answer.action == "accept" and answer.data is True
         return ("deployed " if yes else "not deployed ") + target

@@ -21,7 +21,7 @@ from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from common import REFUSED, big, http_port, journal, listen, pause
+from common import A_MOMENT, REFUSED, big, http_port, journal, listen, pause
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -89,6 +89,7 @@ async def run(name, args, ask, progress):
         if name == "refuse":
             raise McpError(t.ErrorData(code=REFUSED, message=args["message"]))
         if name == "confirm_deploy":
+            await anyio.sleep(A_MOMENT)
             answer = await ask(f"Deploy {args['target']}?", APPROVAL)
             yes = answer.action == "accept" and (answer.content or {}).get("approve") is True
             return text(("deployed " if yes else "not deployed ") + args["target"])

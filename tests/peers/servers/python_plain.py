@@ -8,7 +8,7 @@ from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from common import REFUSED, big, http_port, journal, listen, note, pause
+from common import A_MOMENT, REFUSED, big, http_port, journal, listen, note, pause
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -47,6 +47,7 @@ async def confirm_deploy(target: str, ctx: Context) -> str | t.InputRequiredResu
         # called again with the answer. The journal still sees one call.
         if not ctx.input_responses:
             note("confirm_deploy", args, "start")
+            await anyio.sleep(A_MOMENT)
             params = t.ElicitRequestFormParams(message=question, requested_schema=APPROVAL)
             ask = t.ElicitRequest(params=params)
             return t.InputRequiredResult(input_requests={"approval": ask})

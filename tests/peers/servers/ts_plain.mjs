@@ -90,6 +90,8 @@ async function confirm(era, args, ctx) {
     answer = ctx.mcpReq.inputResponses?.approval;
     if (answer === undefined) {
       note("confirm_deploy", args, "start");
+      // ext-tasks refuses a question that comes in the moment in which it learns of its task.
+      await new Promise((done) => setTimeout(done, 300));
       const approval = inputRequired.elicit({ message, requestedSchema: APPROVAL });
       return inputRequired({ inputRequests: { approval } });
     }

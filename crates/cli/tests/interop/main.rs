@@ -40,7 +40,7 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
     let clients: Vec<&'static Client> = named(&CLIENTS, "MATRIX_CLIENTS", |client| client.name);
     let servers: Vec<&'static Server> = named(&SERVERS, "MATRIX_SERVERS", |server| server.name);
     let whole = clients.len() == CLIENTS.len() && servers.len() == SERVERS.len();
-    let outcomes = play::all(&clients, &servers);
+    let mut outcomes = play::all(&clients, &servers);
 
     let mut wrong = Vec::new();
     for (cell, outcome) in &outcomes {
@@ -53,6 +53,7 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
             (Outcome::Failed(why), Some(fault)) => {
                 wrong.push(format!("{cell}: fails otherwise than \"{}\": {why}", fault.words));
             }
+            (Outcome::Passed, Some(fault)) if fault.sometimes => {}
             (Outcome::Passed, Some(fault)) => {
                 wrong.push(format!("{cell}: passes, but is listed as a fault: {}", fault.what));
             }
@@ -61,6 +62,12 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
     let unheard = unheard(&outcomes, whole);
     assert!(wrong.is_empty() && unheard.is_empty(), "{}\n{}", wrong.join("\n"), unheard.join("\n"));
     if whole {
+        for (cell, outcome) in &mut outcomes {
+            let fault = faults::fault(cell.client, cell.server, cell.scenario, cell.via);
+            if *outcome == Outcome::Passed && fault.is_some_and(|at| faults::FAULTS[at].sometimes) {
+                *outcome = Outcome::Failed("at times".to_owned());
+            }
+        }
         page::check(&outcomes);
     }
 }
