@@ -99,7 +99,7 @@ pub(crate) const SERVERS: [Server; 11] = [
     server("fastmcp_b", "FastMCP 4.1.4", "B", Kind::Fixture),
     server("rmcp_b", "rmcp 3.11.0", "B", Kind::Fixture),
     server("tower_odd", "tower-mcp 0.25.0", "B, with deviations", Kind::Fixture),
-    server("pmcp_odd", "pmcp 2.23.0", "A, with deviations", Kind::Fixture),
+    server("pmcp_odd", "pmcp 2.23.0", "A over stdio, B over HTTP, with deviations", Kind::Fixture),
     server("python_plain", "Python mcp 2.3.0", "no tasks", Kind::Fixture),
     server("ts_plain", "TypeScript SDK 2.4.0", "no tasks", Kind::Fixture),
 ];

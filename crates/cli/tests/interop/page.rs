@@ -33,9 +33,9 @@ impl fmt::Display for Cell {
 const HEAD: &str = "# Every client with every server
 
 Each figure is the number of cells that pass, of those that there are. A cell is one scenario, over HTTP or over stdio,
-played by a real client with a real server and taskgate in between. None of these peers was written by us; few of these
-pairs can run a task together without a gateway. A number in brackets is a cell that cannot pass because of what a peer
-does: see below.
+played by a real client with a real server and taskgate in between. The clients and the SDKs of the servers are other
+people's, unchanged; few of these pairs can run a task together without a gateway. A number in brackets is a cell that
+cannot pass because of what a peer does: see below.
 
 This page is written by `cargo xtask matrix`, and a test compares it with what it sees.
 ";
@@ -46,9 +46,9 @@ const SCENARIO_TEXT: &str = "## What is played
 | --- | --- |
 | run | a call of 1.5 s over HTTP, 0.4 s over stdio, is followed to its result |
 | input | the server asks by a form, once; the answer decides the result |
-| cancel | a call of a minute is cancelled, its client sees that, and the server's work stops |
+| cancel | a call of a minute is cancelled and its client sees that; over HTTP it is seen that the server's work stops, too |
 | error | a tool error arrives as one, with the server's words |
-| refuse | a JSON-RPC error arrives as one, with the server's words; or the task fails with it |
+| refuse | a JSON-RPC error arrives as one, with the server's words; or the task fails with it. A server that never answers so is called with a tool that it does not have |
 | big | 1 MiB of text arrives whole; a client without tasks reads it page by page where it has a handle |
 | reconnect | the client starts a call and leaves without a goodbye; a new session follows it to the result |
 
