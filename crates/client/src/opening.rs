@@ -30,6 +30,9 @@ use crate::traffic::Traffic;
 /// use.
 const V2024_11_05: &str = "2024-11-05";
 
+/// How long the end of a process that has closed its input is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// What an opening needs.
 pub(crate) struct Opening<'a> {
     pub(crate) config: &'a ServerConfig,
@@ -55,7 +58,7 @@ impl Opening<'_> {
         let manifest = match self.era() {
             Some(Era::Legacy) => self.initialize_stdio(&process).await?,
             Some(Era::Modern) => {
-                let heard = self.discover_stdio(&process)?;
+                let heard = self.discover_stdio(&process).await?;
                 let heard = timeout(self.config.open_timeout, heard).await;
                 let heard = heard.map_err(|_| self.silence_of(&process, "server/discover"))?;
                 self.modern_or_nothing(heard)?
@@ -127,7 +130,7 @@ impl Opening<'_> {
 
     async fn initialize_stdio(&self, process: &Process) -> Result<Manifest, String> {
         let (id, body) = self.initialize();
-        let waiting = process.ask(id, body).map_err(|heard| self.trouble(heard))?;
+        let waiting = self.ask(process, id, body).await?;
         let heard = timeout(self.config.open_timeout, waiting).await;
         let heard = heard.map_err(|_| self.silence_of(process, "initialize"))?;
         let manifest = self.legacy(heard)?;
@@ -142,7 +145,7 @@ impl Opening<'_> {
 
     /// D-021, D-022. `None` if the process is gone.
     async fn probe_stdio(&self, process: &Process) -> Result<Option<Manifest>, String> {
-        let mut discovered = self.discover_stdio(process)?;
+        let mut discovered = self.discover_stdio(process).await?;
         let early = timeout(self.config.probe_timeout, &mut discovered).await.ok();
         let is_silent = early.is_none();
         match early {
@@ -158,7 +161,7 @@ impl Opening<'_> {
             None => {}
         }
         let (id, body) = self.initialize();
-        let waiting = process.ask(id, body).map_err(|heard| self.trouble(heard))?;
+        let waiting = self.ask(process, id, body).await?;
         let heard = timeout(self.config.open_timeout, waiting).await;
         let heard = heard.map_err(|_| self.silence_of(process, "initialize"))?;
         if is_silent && matches!(heard, Heard::Error(_)) {
@@ -174,9 +177,21 @@ impl Opening<'_> {
         Ok(Some(manifest))
     }
 
-    fn discover_stdio(&self, process: &Process) -> Result<Waiting, String> {
+    async fn discover_stdio(&self, process: &Process) -> Result<Waiting, String> {
         let (id, body) = self.discover()?;
-        process.ask(id, body).map_err(|heard| self.trouble(heard))
+        self.ask(process, id, body).await
+    }
+
+    /// Sends a request. A server that ends at once has closed its input a moment before it is known to be gone, and how
+    /// it ended and what it said last is what helps a person.
+    async fn ask(&self, process: &Process, id: u64, body: Bytes) -> Result<Waiting, String> {
+        match process.ask(id, body) {
+            Ok(waiting) => Ok(waiting),
+            Err(heard) => {
+                let _ = timeout(LAST_WORDS, process.ended()).await;
+                Err(process.over().unwrap_or_else(|| self.trouble(heard)))
+            }
+        }
     }
 
     async fn discover_http(&self, link: &HttpLink) -> Heard {

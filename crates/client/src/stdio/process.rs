@@ -253,7 +253,10 @@ impl Supervisor {
                     _ => Ended::Unfit(reason),
                 }
             }
-            () = self.lines.broken() => Ended::Unfit("it closed its input"),
+            () = self.lines.broken() => match timeout(DRAIN, self.child.wait()).await {
+                Ok(status) => Ended::By(status.ok()),
+                Err(_) => Ended::Unfit("it closed its input"),
+            },
             () = self.closing.cancelled() => Ended::Closed,
         };
         match &what {

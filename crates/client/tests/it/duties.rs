@@ -58,7 +58,7 @@ async fn a_013_a_request_that_is_not_answered_in_time_is_taken_back_over_http() 
     .await;
     let mut config = legacy(http(&web.url));
     // The word that takes it back must arrive within this as well.
-    config.read_timeout = Duration::from_millis(500);
+    config.read_timeout = Duration::from_secs(2);
     let (_servers, session) = open(config, "{}").await;
     session.look(&upstream("up")).await.unwrap_err();
     until(&web, "notifications/cancelled").await;

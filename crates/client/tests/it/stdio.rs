@@ -119,6 +119,23 @@ async fn a_server_that_exits_at_once_is_named_with_its_last_words() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_at_once_is_quoted_whoever_is_faster() {
+    for _ in 0..20 {
+        let mut config = python(&[]);
+        let taskgate_client::Transport::Stdio { command, args, .. } = &mut config.transport else {
+            unreachable!()
+        };
+        *command = "sh".into();
+        *args = vec!["-c".into(), "echo 'no licence' >&2; exit 3".into()];
+        let error = servers(config).session(&key("{}")).await.unwrap_err();
+        assert!(
+            error.reason.contains("exited with status 3") && error.reason.contains("no licence"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_start_is_named() {
     let mut config = python(&[]);
     let taskgate_client::Transport::Stdio { command, .. } = &mut config.transport else { unreachable!() };
