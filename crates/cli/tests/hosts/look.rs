@@ -131,7 +131,7 @@ pub(crate) fn last_words() -> String {
             let server: Vec<String> = words.map(String::from).collect();
             home.host(client, &["--tool", "echo", "--args", "{\"text\":\"x\"}"], &server).report()
         };
-        let report = run(&["sh", "-c", "read request; echo 'no licence: see licence(7)' >&2; exit 3"]);
+        let report = run(&["sh", "-c", "echo 'no licence: see licence(7)' >&2; exit 3"]);
         assert_eq!(report.0["ok"], false);
         let words = report.0["error"].to_string();
         assert!(words.contains("no licence: see licence(7)"), "{client:?}: {words}");
