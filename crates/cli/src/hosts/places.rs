@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn of(host: Host, scope: Scope, system: System, environment: &Environment) -> Vec<String> {
-        known(system, environment, Path::new("/work"))
+        known(system, environment, Path::new("/project"))
             .into_iter()
             .filter(|place| place.host == host && place.scope == scope)
             .map(|place| place.file.to_string_lossy().into_owned())
@@ -210,8 +210,8 @@ mod tests {
     fn files_of_a_project_stand_in_its_folder() {
         let nobody = Environment::default();
         let project = |host| of(host, Scope::Project, System::Linux, &nobody);
-        assert_eq!(project(Host::ClaudeCode), ["/work/.mcp.json"]);
-        assert_eq!(project(Host::VsCode), ["/work/.vscode/mcp.json"]);
+        assert_eq!(project(Host::ClaudeCode), ["/project/.mcp.json"]);
+        assert_eq!(project(Host::VsCode), ["/project/.vscode/mcp.json"]);
         assert!(project(Host::Goose).is_empty());
         assert_eq!(project(Host::OpenCode).len(), 4);
         assert!(of(Host::Cursor, Scope::User, System::Linux, &nobody).is_empty());
