@@ -27,7 +27,7 @@ pub struct ToolFacts {
     /// SHA-256, in lower-case hex, over its entry with names sorted: any change of schema or description shows.
     pub digest: String,
     /// The raw schema of its arguments, kept only if some of them are mirrored into headers (B-045).
-    pub(crate) mirroring: Option<String>,
+    pub mirroring: Option<String>,
 }
 
 impl ToolTable {
@@ -63,7 +63,7 @@ impl ToolTable {
             support: tool.support,
             read_only_hint: tool.read_only_hint,
             digest,
-            mirroring: tool.input_schema.filter(|schema| schema.contains("x-mcp-header")).map(String::from),
+            mirroring: tool.mirroring().map(String::from),
         };
         self.tools.insert(tool.name.clone().into_owned(), facts);
     }

@@ -15,6 +15,7 @@ use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
 use taskgate_store::Join;
 use taskgate_store::record::{Call, Front};
 use taskgate_wire::dialect::a;
+use taskgate_wire::header;
 use taskgate_wire::json;
 use taskgate_wire::meta::META;
 use taskgate_wire::mrtr;
@@ -78,6 +79,10 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
     let upstream = exchange.upstream(via).await?;
     // Nothing is recorded, and nothing sent, for a tool that is not there.
     let facts = upstream::tool(&upstream, &name).await?.ok_or_else(|| RpcError::unknown_tool(&name))?;
+    if let (Some(headers), Some(schema)) = (&exchange.headers, &facts.mirroring) {
+        let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        header::check_arguments(schema, Some(arguments), header)?;
+    }
     let policy = exchange.policy.tool(&name, facts.is_read_only);
     let decision = gate::decide(Facts {
         mode: policy.mode,

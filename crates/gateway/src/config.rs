@@ -21,6 +21,9 @@ pub struct GatewayConfig {
     pub allowed_origins: Vec<String>,
     /// Whether a modern `tasks/*` request without `Mcp-Name` is refused (G-018).
     pub strict_mcp_name: bool,
+    /// Whether a stateless request that declares only the tasks of 2025-11-25 may read and cancel tasks that were made
+    /// in a session of that version.
+    pub legacy_tasks_for_stateless: bool,
     /// What modern lists say about caching.
     pub listing: Listing,
 }
@@ -37,6 +40,7 @@ impl GatewayConfig {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             strict_mcp_name: false,
+            legacy_tasks_for_stateless: false,
             listing: Listing::default(),
         }
     }

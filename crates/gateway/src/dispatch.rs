@@ -44,6 +44,8 @@ pub(crate) struct Exchange {
     pub(crate) running: Option<Running>,
     /// What is held open is let go (G-021).
     pub(crate) stopping: CancellationToken,
+    /// Those of a stateless HTTP request, which mirror its arguments (B-045).
+    pub(crate) headers: Option<::http::HeaderMap>,
 }
 
 /// The era that a request came in.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caps::Caps;
 use crate::config::{GatewayConfig, ServerPolicy};
 use crate::http::guard::Guard;
+use crate::misses::Misses;
 use crate::seal::Sealer;
 use crate::session::Sessions;
 use crate::upstream::{Configured, Upstreams};
@@ -40,6 +41,8 @@ pub struct Gateway {
     pub(crate) listens: Arc<Caps>,
     /// `tasks/result` that are held open.
     pub(crate) blocked: Arc<Caps>,
+    /// Requests about tasks that the caller has not.
+    pub(crate) misses: Misses,
     /// We are going down: nothing new is held open, and what is held is let go (G-021).
     pub(crate) stopping: CancellationToken,
     policies: RwLock<Policies>,
@@ -98,6 +101,7 @@ impl Gateway {
             watches: Watches::new(upstreams.clone()),
             listens: Caps::new(limits.listens_max),
             blocked: Caps::new(limits.blocked_results_max),
+            misses: Misses::default(),
             stopping: CancellationToken::new(),
             policies: RwLock::new(Policies::new(&config.servers)),
             is_ready: AtomicBool::new(true),

@@ -35,6 +35,7 @@ mod http;
 mod incoming;
 mod initialize;
 mod level;
+mod misses;
 mod modern;
 mod outlet;
 mod pages;

@@ -12,6 +12,8 @@ pub(crate) struct Modern {
     pub(crate) offers: Offers,
     /// Whether it can be answered by a task (B-055).
     pub(crate) declares_tasks: bool,
+    /// Whether it declares the tasks of 2025-11-25, which mean nothing here (B-117) but may be allowed for (Q-016).
+    pub(crate) declares_legacy_tasks: bool,
     /// Raw string or number.
     pub(crate) progress_token: Option<String>,
     pub(crate) log_level: Option<Level>,
@@ -36,6 +38,7 @@ impl Modern {
         Modern {
             offers: Offers::from_capabilities(meta.capabilities),
             declares_tasks: meta.declares_tasks,
+            declares_legacy_tasks: json::at(meta.capabilities, &["tasks"]).is_some_and(json::is_object),
             progress_token: meta.progress_token.map(String::from),
             log_level: meta.log_level.as_deref().and_then(Level::parse),
         }
@@ -55,6 +58,7 @@ mod tests {
         let modern = Modern {
             offers: Offers::from_capabilities(r#"{"elicitation":{"form":{}}}"#),
             declares_tasks: false,
+            declares_legacy_tasks: false,
             progress_token: None,
             log_level: None,
         };

@@ -46,7 +46,13 @@ pub(crate) async fn pass(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         "prompts/list" | "resources/list" | "resources/templates/list" | "resources/read"
     );
     let result = match (via, says.back.version.is_modern()) {
-        (Via::Modern(_), true) | (Via::Legacy(_), false) => raw,
+        (Via::Modern(_), true) => raw,
+        (Via::Legacy(session), false) if session.version() >= says.back.version => raw,
+        // G-005
+        (Via::Legacy(session), false) => {
+            let plain = result::for_legacy(&raw, session.version());
+            listing::for_front(text(&plain), session.version(), Cache::NONE).map_err(broken)?
+        }
         (Via::Modern(_), false) if is_cached => {
             let listing = exchange.gateway.config.listing;
             let cache = Cache { ttl: listing.ttl, is_public: listing.is_public };
@@ -80,9 +86,10 @@ pub(crate) async fn fetch(
     }
     for _ in 0..ROUNDS_MAX {
         let raw = exchange_raw(exchange, via, upstream.request(request.method(), params.clone())).await?;
-        let Via::Legacy(session) = via else { return check_kind(raw, is_modern) };
+        let raw = check_kind(request.method(), raw, is_modern)?;
+        let Via::Legacy(session) = via else { return Ok(raw) };
         if !is_modern || result::kind(text(&raw), true) != ResultKind::InputRequired {
-            return check_kind(raw, is_modern);
+            return Ok(raw);
         }
         let wanted = mrtr::read(text(&raw)).map_err(|fault| RpcError::upstream_fault(&fault.to_string()))?;
         let answers = gather(exchange, session, wanted.questions).await?;
@@ -94,11 +101,15 @@ pub(crate) async fn fetch(
     Err(RpcError::upstream_fault("it asks for input again and again").into())
 }
 
-/// A `resultType` that nobody negotiated is never passed on (G-025).
-fn check_kind(raw: Bytes, is_modern: bool) -> Result<Bytes, Failure> {
+/// A `resultType` that nobody negotiated is never passed on (G-025), nor a question where none may come (B-122).
+fn check_kind(method: &str, raw: Bytes, is_modern: bool) -> Result<Bytes, Failure> {
     match result::kind(text(&raw), is_modern) {
         ResultKind::Unknown | ResultKind::Task if is_modern => {
             Err(RpcError::upstream_fault("a resultType that nobody asked for").into())
+        }
+        ResultKind::InputRequired if !matches!(method, "prompts/get" | "resources/read") => {
+            Err(RpcError::upstream_fault("it asks for input before it answers, which this method has not")
+                .into())
         }
         ResultKind::Complete | ResultKind::InputRequired | ResultKind::Task | ResultKind::Unknown => Ok(raw),
     }

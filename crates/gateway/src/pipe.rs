@@ -297,6 +297,7 @@ impl Pipe {
             outlet: self.outlet.clone(),
             running: Some(running),
             stopping: self.stopping.clone(),
+            headers: None,
         }
     }
 

@@ -141,8 +141,9 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
     let mut handles = Vec::new();
     for id in &listen.tasks {
         // unknown and foreign ids are left out without a word.
-        if let Some(handle) = own(exchange, id).await? {
-            handles.push(handle);
+        match own(exchange, id).await? {
+            Some(handle) => handles.push(handle),
+            None => gateway.misses.one_more(&exchange.principal).await,
         }
     }
 

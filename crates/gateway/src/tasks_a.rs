@@ -38,9 +38,13 @@ pub(crate) async fn find(exchange: &Exchange) -> Result<Handle, Failure> {
 
 pub(crate) async fn find_id(exchange: &Exchange, id: &TaskId) -> Result<Handle, Failure> {
     let found = exchange.gateway.engine.find(&exchange.principal, id).await?;
-    found
-        .filter(|handle| exchange.policy.shows(&handle.record().call.server))
-        .ok_or_else(|| RpcError::unknown_task().into())
+    match found.filter(|handle| exchange.policy.shows(&handle.record().call.server)) {
+        Some(handle) => Ok(handle),
+        None => {
+            exchange.gateway.misses.one_more(&exchange.principal).await;
+            Err(RpcError::unknown_task().into())
+        }
+    }
 }
 
 /// `tasks/get`: the task, flat, and never its payload.
@@ -100,12 +104,15 @@ fn final_reply(gateway: &Gateway, record: &Record, request: &RequestId) -> Reply
 /// `tasks/cancel`: a promise. The task is `cancelled` before the answer, and refused if it is over.
 pub(crate) async fn cancel(exchange: &Exchange) -> Result<Reply, Failure> {
     let id = find(exchange).await?.record().id.clone();
-    let engine = &exchange.gateway.engine;
-    match engine.cancel(&exchange.principal, &id, CancelRule::Promise).await {
-        Ok(Some(record)) => {
-            let task = a::task(&view(engine, &record));
-            Ok(Reply::result(exchange.request.id(), text(&task)))
-        }
+    let record = promise(exchange, &id).await?;
+    let task = a::task(&view(&exchange.gateway.engine, &record));
+    Ok(Reply::result(exchange.request.id(), text(&task)))
+}
+
+/// Cancels a task for good.
+pub(crate) async fn promise(exchange: &Exchange, id: &TaskId) -> Result<Arc<Record>, Failure> {
+    match exchange.gateway.engine.cancel(&exchange.principal, id, CancelRule::Promise).await {
+        Ok(Some(record)) => Ok(record),
         Ok(None) => Err(RpcError::unknown_task().into()),
         Err(CancelError::AlreadyOver(record)) => {
             Err(RpcError::already_over(a::status(&record.task).as_str()).into())

@@ -55,12 +55,14 @@ pub(crate) trait Upstream: Back {
 }
 
 /// What a server says of one of its tools.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ToolFacts {
     /// Whether it can be called as a task.
     pub(crate) support: TaskSupport,
     /// Whether its server says that it changes nothing.
     pub(crate) is_read_only: bool,
+    /// The raw schema of its arguments, if some of them are mirrored into headers (B-045).
+    pub(crate) mirroring: Option<String>,
 }
 
 /// Pages that are searched for one tool; more than this is a server that never ends.
@@ -84,6 +86,7 @@ pub(crate) async fn tool(upstream: &Arc<dyn Upstream>, name: &str) -> Result<Opt
             return Ok(Some(ToolFacts {
                 support: tool.support,
                 is_read_only: tool.read_only_hint == Some(true),
+                mirroring: tool.mirroring().map(String::from),
             }));
         }
         let Some(cursor) = json::at(text(&page), &["nextCursor"]).and_then(json::string) else { break };
@@ -144,6 +147,7 @@ impl Upstream for Session {
         Ok(self.tools().await?.get(name).map(|facts| ToolFacts {
             support: facts.support,
             is_read_only: facts.read_only_hint == Some(true),
+            mirroring: facts.mirroring.clone(),
         }))
     }
 

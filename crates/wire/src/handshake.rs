@@ -1,5 +1,7 @@
 //! `initialize` and `server/discover`: what a back says of itself, as each front hears it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use taskgate_core::gate::BackTasks;
 
@@ -155,10 +157,28 @@ pub fn initialize_result(
         "{{\"protocolVersion\":\"{}\",\"capabilities\":{},\"serverInfo\":{}",
         front.as_str(),
         crate::result::text(&capabilities).unwrap_or("{}"),
-        back.server_info.as_deref().unwrap_or(own_info)
+        info_for(back.server_info.as_deref().unwrap_or(own_info), front)
     );
     push_instructions(&mut out, back);
     Ok(Bytes::from(out))
+}
+
+/// An implementation object without what `front` does not know of it (G-005).
+fn info_for(info: &str, front: Version) -> Cow<'_, str> {
+    let mut foreign: Vec<&[&str]> = Vec::new();
+    if !front.has_icons() {
+        foreign.extend([["icons"].as_slice(), &["websiteUrl"], &["description"]]);
+    }
+    if !front.has_titles() {
+        foreign.push(&["title"]);
+    }
+    foreign.retain(|path| json::at(info, path).is_some());
+    if foreign.is_empty() {
+        return Cow::Borrowed(info);
+    }
+    let edits: Vec<Edit<'_>> = foreign.into_iter().map(Edit::remove).collect();
+    let plain = splice(info, &edits).ok().and_then(|bytes| String::from_utf8(bytes.into()).ok());
+    plain.map_or(Cow::Borrowed(info), Cow::Owned)
 }
 
 /// `DiscoverResult` for a modern front (B-018, B-056, B-120). All versions are listed, the legacy ones as

@@ -139,6 +139,19 @@ pub fn check<'h>(
     }
 }
 
+/// Checks the mirrored headers of a modern notification, which need not be there.
+///
+/// # Errors
+/// `-32020`, for HTTP 400: `Mcp-Method` is there and differs.
+pub fn check_notification(method: &str, header: Option<&str>) -> Result<(), RpcError> {
+    match header {
+        Some(header) if header.trim() != method => {
+            Err(RpcError::header_mismatch("Mcp-Method does not equal the method"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The headers that mirror the body of a request to a back (B-032, B-039 to B-042, A-136). A legacy back
 /// hears its version only, and before 2025-06-18 not even that.
 #[must_use]
@@ -169,6 +182,55 @@ pub fn for_arguments(input_schema: &str, arguments: Option<&str>) -> Vec<(String
         mirror(input_schema, arguments, &mut headers);
     }
     headers
+}
+
+/// Checks the headers that mirror arguments of a tool with this schema (B-045). Other headers are not looked at.
+///
+/// `header` looks a header up by its lower-case name.
+///
+/// # Errors
+/// `-32020`, for HTTP 400: a header of a marked argument is missing, cannot be decoded, differs, or stands for an
+/// argument that is not there.
+pub fn check_arguments<'h>(
+    input_schema: &str,
+    arguments: Option<&str>,
+    header: impl Fn(&str) -> Option<&'h str>,
+) -> Result<(), RpcError> {
+    let expected = for_arguments(input_schema, arguments);
+    let mut marked = Vec::new();
+    names(input_schema, &mut marked);
+    for name in marked {
+        let wanted = expected.iter().find(|(expected, _)| *expected == name).map(|(_, value)| value);
+        match (header(&name), wanted) {
+            (None, None) => {}
+            (None, Some(_)) => return Err(RpcError::header_mismatch(format!("Missing {name} header"))),
+            (Some(_), None) => {
+                return Err(RpcError::header_mismatch(format!("{name} stands for no argument of the call")));
+            }
+            (Some(given), Some(wanted)) => {
+                let given = decode(given)
+                    .map_err(|_| RpcError::header_mismatch(format!("{name} cannot be decoded")))?;
+                if decode(wanted).is_ok_and(|wanted| wanted != given) {
+                    return Err(RpcError::header_mismatch(format!("{name} does not equal the argument")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The headers of all marked arguments, there or not.
+fn names(schema: &str, found: &mut Vec<String>) {
+    let properties = Object::parse(schema).ok().and_then(|schema| schema.object("properties"));
+    for property in properties.iter().flat_map(Object::members) {
+        match json::at(property.value, &["x-mcp-header"]).and_then(json::string) {
+            Some(name) if is_token(&name) => {
+                found.push(format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()))
+            }
+            Some(_) => {}
+            None => names(property.value, found),
+        }
+    }
 }
 
 fn mirror(schema: &str, arguments: &str, headers: &mut Vec<(String, String)>) {

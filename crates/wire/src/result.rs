@@ -142,6 +142,9 @@ pub fn for_legacy(result: &Bytes, version: Version) -> Bytes {
     if let Some(blocks) = blocks {
         edits.push(Edit::set(&["content"], blocks));
     }
+    if let Some(messages) = object.get("messages").and_then(|messages| messages_for(messages, version)) {
+        edits.push(Edit::set(&["messages"], messages));
+    }
     edited(result, &object, &edits)
 }
 
@@ -176,6 +179,25 @@ fn blocks_for(content: &str, version: Version) -> Option<String> {
         }
     });
     Some(format!("[{}]", rewritten.collect::<Vec<_>>().join(",")))
+}
+
+/// The messages of a prompt, each of which has one block of content; `None` if nothing has to change.
+fn messages_for(messages: &str, version: Version) -> Option<String> {
+    let messages = json::elements(messages).ok()?;
+    let mut is_changed = false;
+    let mut all = Vec::with_capacity(messages.len());
+    for message in messages {
+        let block =
+            json::at(message, &["content"]).and_then(|block| blocks_for(&format!("[{block}]"), version));
+        let block = block.as_deref().and_then(|block| block.strip_prefix('[')?.strip_suffix(']'));
+        let rewritten = block.and_then(|block| splice(message, &[Edit::set(&["content"], block)]).ok());
+        is_changed |= rewritten.is_some();
+        all.push(match rewritten.as_ref().and_then(text) {
+            Some(rewritten) => String::from(rewritten),
+            None => String::from(message),
+        });
+    }
+    is_changed.then(|| format!("[{}]", all.join(",")))
 }
 
 fn text_block(text: &str) -> String {

@@ -54,6 +54,9 @@ pub(crate) struct RawListen {
     /// Whether a modern `tasks/*` request without the header `Mcp-Name` is refused. The protocol demands the
     /// header; several clients leave it out.
     pub(crate) strict_mcp_name: bool,
+    /// Whether a stateless request that declares the tasks of 2025-11-25, and not the tasks extension, may read and
+    /// cancel tasks that were made in a session of that version. The protocol both demands and forbids it.
+    pub(crate) legacy_tasks_for_stateless: bool,
 }
 
 impl Default for RawListen {
@@ -63,6 +66,7 @@ impl Default for RawListen {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             strict_mcp_name: false,
+            legacy_tasks_for_stateless: false,
         }
     }
 }

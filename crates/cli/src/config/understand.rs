@@ -71,6 +71,7 @@ pub(crate) fn understand(
         allowed_hosts: raw.listen.allowed_hosts.clone(),
         allowed_origins: raw.listen.allowed_origins.clone(),
         strict_mcp_name: raw.listen.strict_mcp_name,
+        legacy_tasks_for_stateless: raw.listen.legacy_tasks_for_stateless,
         listing: Listing { ttl: raw.listing.ttl.0, is_public: raw.listing.public },
         ..GatewayConfig::new(policies)
     };

@@ -11,6 +11,7 @@ use taskgate_wire::header::{self, TaskName};
 use taskgate_wire::message::{self, Message, Request};
 use taskgate_wire::place::{HttpFacts, HttpMethod, Placement, Session as Named, place_http};
 use taskgate_wire::rpc_error::RpcError;
+use tokio::sync::mpsc;
 
 use super::body::{Answering, Body, Resume, Work};
 use super::guard::{self, Accepts};
@@ -18,7 +19,7 @@ use super::{Caller, respond};
 use crate::dispatch::{self, Exchange, Via};
 use crate::event_id::{Answers, EventId};
 use crate::modern::Modern;
-use crate::outlet::Outlet;
+use crate::outlet::{Outlet, Piece};
 use crate::pipe::Sent;
 use crate::reply::{End, Reply};
 use crate::session::Session;
@@ -59,7 +60,17 @@ pub(super) async fn post(caller: Caller, body: Incoming) -> Response<Body> {
                 }
             }
         }
-        Placement::ModernNotification | Placement::Ignore => respond::bare(StatusCode::ACCEPTED),
+        Placement::ModernNotification => {
+            let method = match &parsed {
+                Ok(Message::Notification(notification)) => notification.method(),
+                Ok(Message::Request(_) | Message::Response(_)) | Err(_) => "",
+            };
+            match header::check_notification(method, caller.header(header::METHOD)) {
+                Ok(()) => respond::bare(StatusCode::ACCEPTED),
+                Err(error) => respond::refusal(StatusCode::BAD_REQUEST, &error),
+            }
+        }
+        Placement::Ignore => respond::bare(StatusCode::ACCEPTED),
         Placement::Initialize => match parsed {
             Ok(Message::Request(request)) => open(caller, request).await,
             Ok(Message::Notification(_) | Message::Response(_)) | Err(_) => {
@@ -162,7 +173,7 @@ async fn modern_request(
             RpcError::invalid_request("A subscription is a stream of events, which Accept does not allow");
         return respond::from_reply(Reply::error(StatusCode::NOT_ACCEPTABLE, Some(request.id()), &error));
     }
-    let (outlet, pieces) = Outlet::new();
+    let (outlet, pieces) = way(accepts.stream);
     let limits = caller.gateway.config.limits.clone();
     let stopping = caller.gateway.stopping.clone();
     let exchange = Exchange {
@@ -174,6 +185,7 @@ async fn modern_request(
         outlet,
         running: None,
         stopping,
+        headers: Some(caller.headers),
     };
     let future = Box::pin(dispatch::request(exchange, Via::Modern(modern)));
     let work = Work { answer: Answering::new(future, false), pieces, ids: None, resume: None };
@@ -202,7 +214,7 @@ async fn legacy(caller: Caller, session: Arc<Session>, message: Message, accepts
     match message {
         Message::Request(request) => {
             let limits = caller.gateway.config.limits.clone();
-            match legacy_work(&caller, &session, request) {
+            match legacy_work(&caller, &session, request, accepts.stream) {
                 Ok(work) => respond::answer(work, accepts.stream, &limits).await,
                 Err(reply) => respond::from_reply(*reply),
             }
@@ -218,14 +230,29 @@ async fn legacy(caller: Caller, session: Arc<Session>, message: Message, accepts
     }
 }
 
-fn legacy_work(caller: &Caller, session: &Arc<Session>, request: Request) -> Result<Work, Box<Reply>> {
+/// The way on which a request's own messages go. Where its client reads no streams there is none, and whoever would ask
+/// something on it hears so at once.
+fn way(streams: bool) -> (Outlet, mpsc::Receiver<Piece>) {
+    let (outlet, mut pieces) = Outlet::new();
+    if !streams {
+        pieces.close();
+    }
+    (outlet, pieces)
+}
+
+fn legacy_work(
+    caller: &Caller,
+    session: &Arc<Session>,
+    request: Request,
+    streams: bool,
+) -> Result<Work, Box<Reply>> {
     let Some(running) = session.requests.begin(request.id()) else {
         let error = RpcError::invalid_request(
             "A request with this id is under way already, or too many are under way in this session",
         );
         return Err(Box::new(Reply::error(StatusCode::OK, Some(request.id()), &error)));
     };
-    let (outlet, pieces) = Outlet::new();
+    let (outlet, pieces) = way(streams);
     let answers = if request.method() == "tasks/result" { Answers::Result } else { Answers::Call };
     let resume = Resume {
         template: EventId::template(answers, request.id()),
@@ -241,6 +268,7 @@ fn legacy_work(caller: &Caller, session: &Arc<Session>, request: Request) -> Res
         outlet,
         running: Some(running),
         stopping: caller.gateway.stopping.clone(),
+        headers: None,
     };
     let future = Box::pin(dispatch::request(exchange, Via::Legacy(session.clone())));
     Ok(Work { answer: Answering::new(future, outlives), pieces, ids: None, resume: Some(resume) })
@@ -286,7 +314,7 @@ async fn one_of_batch(
             let error = RpcError::invalid_request("initialize cannot be part of a batch");
             Reply::error(StatusCode::OK, Some(request.id()), &error)
         }
-        Ok(Message::Request(request)) => match legacy_work(caller, session, request) {
+        Ok(Message::Request(request)) => match legacy_work(caller, session, request, false) {
             Ok(Work { mut answer, pieces, .. }) => {
                 drop(pieces);
                 std::future::poll_fn(|cx| answer.poll(cx)).await

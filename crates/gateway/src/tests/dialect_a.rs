@@ -63,6 +63,7 @@ async fn a_033_a_034_a_036_a_094_q_004_an_augmented_call_is_a_task_at_once_and_a
         is_a("CreateTaskResult", &created["result"]);
         assert_eq!(created["result"]["task"]["status"], "working", "A-036");
         assert!(created["result"].get("content").is_none());
+        assert!(created["result"].get("_meta").is_none(), "Q-004");
     }
     let long = json!({"name": "slow", "task": {"ttl": 9e15}});
     let created = client.ask("tools/call", long).await.json();
@@ -212,7 +213,7 @@ async fn a_074_a_131_x_026_x_041_a_question_goes_to_the_standing_stream_when_the
 }
 
 #[tokio::test]
-async fn x_028_a_question_whose_stream_broke_is_asked_again_under_the_same_key() {
+async fn x_024_x_028_a_question_whose_stream_broke_is_asked_again_under_the_same_key() {
     let rig = Rig::start().await;
     let client = rig.session(NEWEST, form()).await;
     let id = client.task("ask").await;

@@ -54,6 +54,11 @@ async fn b_107_b_108_b_131_b_132_b_135_q_026_q_027_x_041_x_042_a_subscription_ac
     let pushed = stream.message().await.unwrap();
     is_x("TaskStatusNotification", &pushed);
     insta::assert_snapshot!(redact(pushed["params"].clone()));
+    let mut got = rig.modern("tasks/get", with_tasks(), json!({"taskId": id})).await.json()["result"].clone();
+    got.as_object_mut().unwrap().remove("resultType");
+    let mut full = pushed["params"].clone();
+    full.as_object_mut().unwrap().remove("_meta");
+    assert_eq!(full, got, "B-107");
     // Nothing is left to say.
     let closing = stream.message().await.unwrap();
     is_b("SubscriptionsListenResult", &closing["result"]);

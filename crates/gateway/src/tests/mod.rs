@@ -1,11 +1,14 @@
 //! The front over real HTTP and pipes, in front of a scripted server.
 
+mod apart;
 mod attached;
 mod bad_input;
 mod calls;
 mod dialect_a;
 mod dialect_b;
 mod http_client;
+mod legacy;
+mod modern;
 mod passing;
 mod pipe;
 mod plain;

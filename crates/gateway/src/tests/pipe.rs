@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::rig::{Rig, config, modern_body, with_tasks};
 use super::schema::{is_a, is_b};
 
-struct Piped {
+pub(super) struct Piped {
     write: WriteHalf<DuplexStream>,
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
     serving: JoinHandle<std::io::Result<()>>,
@@ -17,7 +17,7 @@ struct Piped {
 }
 
 impl Piped {
-    fn start(rig: &Rig) -> Piped {
+    pub(super) fn start(rig: &Rig) -> Piped {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let (stdin, stdout) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
@@ -29,21 +29,21 @@ impl Piped {
         Piped { write, read: BufReader::new(read).lines(), serving, shutdown }
     }
 
-    async fn line(&mut self, line: &str) {
+    pub(super) async fn line(&mut self, line: &str) {
         self.write.write_all(line.as_bytes()).await.unwrap();
         self.write.write_all(b"\n").await.unwrap();
     }
 
-    async fn say(&mut self, message: Value) {
+    pub(super) async fn say(&mut self, message: Value) {
         self.line(&message.to_string()).await;
     }
 
-    async fn hear(&mut self) -> Value {
+    pub(super) async fn hear(&mut self) -> Value {
         serde_json::from_str(&self.read.next_line().await.unwrap().expect("a line")).unwrap()
     }
 
     /// The answer to a request; what comes before it is put aside.
-    async fn ask(&mut self, message: Value) -> Value {
+    pub(super) async fn ask(&mut self, message: Value) -> Value {
         let id = message["id"].clone();
         self.say(message).await;
         loop {
@@ -54,7 +54,7 @@ impl Piped {
         }
     }
 
-    async fn initialize(&mut self, capabilities: Value) -> Value {
+    pub(super) async fn initialize(&mut self, capabilities: Value) -> Value {
         let opened = self
             .ask(json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": {
                 "protocolVersion": "2025-11-25", "capabilities": capabilities,
@@ -66,7 +66,7 @@ impl Piped {
     }
 }
 
-fn modern(id: u64, method: &str, params: Value) -> Value {
+pub(super) fn modern(id: u64, method: &str, params: Value) -> Value {
     let (body, _) = modern_body(method, with_tasks(), params);
     let mut body: Value = serde_json::from_str(&body).unwrap();
     body["id"] = json!(id);

@@ -133,6 +133,7 @@ async fn a_127_g_004_a_question_is_asked_on_the_calls_own_stream() {
         client.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer})).await;
         let done = stream.message().await.unwrap();
         assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("red"));
+        assert!(stream.message().await.is_none(), "A-127");
     }
 }
 

@@ -153,6 +153,10 @@ impl Fake {
             "later",
             "lose",
             "url_first",
+            "url",
+            "roots",
+            "stubborn",
+            "mirrored",
         ];
         json!({"tools": names.map(tool)})
     }
@@ -197,10 +201,21 @@ impl Back for Fake {
                     ),
                 },
                 "lose" => Answer::Lost("it went away".to_owned()),
-                "ask" => ask(&events, None).await,
+                "ask" => ask(&events, form(None)).await,
+                "mirrored" => returned("fine"),
+                "url" => {
+                    let params = json!({"mode": "url", "elicitationId": "flow-1", "url": "https://a.example/c",
+                        "message": "Connect."});
+                    let params = Bytes::from(params.to_string());
+                    ask(&events, Question { kind: QuestionKind::Url, params, back_key: None }).await
+                }
+                "roots" => {
+                    let params = Bytes::from_static(b"{}");
+                    ask(&events, Question { kind: QuestionKind::Roots, params, back_key: None }).await
+                }
                 "twice" => {
-                    let first = ask(&events, None);
-                    let second = ask(&events, None);
+                    let first = ask(&events, form(None));
+                    let second = ask(&events, form(None));
                     let (first, _) = tokio::join!(first, second);
                     first
                 }
@@ -223,10 +238,11 @@ impl Back for Fake {
                     gate.wait().await;
                     returned("done")
                 }
-                "later" => {
+                "later" | "stubborn" => {
                     gate.wait().await;
                     events.send(BackEvent::Progress(Bytes::from_static(br#"{"progress":1}"#))).unwrap();
                     events.send(BackEvent::Log(Bytes::from_static(br#"{"level":"info","data":1}"#))).unwrap();
+                    called.send_modify(|count| *count += 100);
                     std::future::pending().await
                 }
                 _ => {
@@ -235,7 +251,12 @@ impl Back for Fake {
                 }
             }
         };
+        let is_stubborn = self.calls.lock().last().is_some_and(|(tool, _)| tool == "stubborn");
         let answer = Box::pin(async move {
+            if is_stubborn {
+                // It does not stop when asked to.
+                return script.await;
+            }
             tokio::select! {
                 answer = script => answer,
                 () = stopping.cancelled() => {
@@ -273,10 +294,10 @@ fn look(stand: Stand) -> Look {
     Look { stand, message: None, last_updated_at: None, poll: Some(Millis(50)), questions: Vec::new() }
 }
 
-/// Asks for a colour and returns what was answered.
-async fn ask(events: &mpsc::UnboundedSender<BackEvent>, back_key: Option<&str>) -> Answer {
+/// Asks, and returns what was answered.
+async fn ask(events: &mpsc::UnboundedSender<BackEvent>, question: Question) -> Answer {
     let (reply, answer) = oneshot::channel();
-    events.send(BackEvent::Asked { ask: 1, question: form(back_key), reply }).unwrap();
+    events.send(BackEvent::Asked { ask: 1, question, reply }).unwrap();
     match answer.await {
         Ok(Reply::Result(result)) => returned(std::str::from_utf8(&result).unwrap()),
         Ok(Reply::Error { message, .. }) => returned(&format!("refused: {message}")),
@@ -297,7 +318,11 @@ impl Upstream for Fake {
             BackTasks::A => TaskSupport::Optional,
             BackTasks::None | BackTasks::B => TaskSupport::Forbidden,
         };
-        Ok(is_there.then_some(ToolFacts { support, is_read_only: false }))
+        let mirroring = (name == "mirrored").then(|| {
+            r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}"#
+                .to_owned()
+        });
+        Ok(is_there.then_some(ToolFacts { support, is_read_only: false, mirroring }))
     }
 
     fn request(&self, method: &str, params: Option<Bytes>) -> RawInFlight {

@@ -19,6 +19,12 @@ async fn a_100_a_133_g_026_ids_cannot_be_guessed_and_only_their_hash_is_kept() {
     assert_ne!(one.id, two.id);
     assert_eq!(one.id.len(), 32);
     assert!(rig.store.session(&one.id).await.unwrap().is_none());
+    // Whoever else shows it has no session by it.
+    use taskgate_core::id::{Principal, ServerName};
+    let fake = ServerName("fake".to_owned());
+    let sessions = &rig.gateway.sessions;
+    assert!(sessions.find(&Principal::anonymous(), &fake, &one.id).await.unwrap().is_some());
+    assert!(sessions.find(&Principal::local(), &fake, &one.id).await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -29,6 +29,14 @@ pub struct Tool<'a> {
     pub output_schema: Option<&'a str>,
 }
 
+impl<'a> Tool<'a> {
+    /// The schema of its arguments, if some of them are mirrored into headers (B-045).
+    #[must_use]
+    pub fn mirroring(&self) -> Option<&'a str> {
+        self.input_schema.filter(|schema| schema.contains("x-mcp-header"))
+    }
+}
+
 /// Reads the tools of a `tools/list` result. An entry without a name is left out: nobody could call it.
 ///
 /// # Errors

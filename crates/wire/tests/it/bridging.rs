@@ -92,6 +92,53 @@ fn b_151_x_055_any_json_is_structured_content_for_a_modern_client() {
 }
 
 #[test]
+fn g_005_whatever_is_listed_or_named_loses_what_a_version_lacks() {
+    let prompts = r#"{"prompts":[{"name":"p","title":"P","icons":[],"arguments":[{"name":"a","title":"A"}]},{"name":"q","x":1e400}]}"#;
+    for (front, listed) in [
+        (Version::V2025_11_25, prompts),
+        (
+            Version::V2025_06_18,
+            r#"{"prompts":[{"name":"p","title":"P","arguments":[{"name":"a","title":"A"}]},{"name":"q","x":1e400}]}"#,
+        ),
+        (
+            Version::V2025_03_26,
+            r#"{"prompts":[{"name":"p","arguments":[{"name":"a"}]},{"name":"q","x":1e400}]}"#,
+        ),
+    ] {
+        assert_eq!(listing::for_front(prompts, front, Cache::NONE).unwrap(), listed);
+    }
+    for list in ["resources", "resourceTemplates"] {
+        let sent = format!(r#"{{"{list}":[{{"name":"r","title":"R","icons":[]}}]}}"#);
+        let listed = listing::for_front(&sent, Version::V2025_03_26, Cache::NONE).unwrap();
+        assert_eq!(text(&listed), format!(r#"{{"{list}":[{{"name":"r"}}]}}"#));
+    }
+    let back = BackSelf {
+        version: Version::V2025_11_25,
+        capabilities: "{}".to_owned(),
+        server_info: Some(
+            r#"{"name":"s","title":"S","version":"1","icons":[],"websiteUrl":"https://a.example"}"#
+                .to_owned(),
+        ),
+        instructions: None,
+    };
+    for (front, info) in [
+        (Version::V2025_11_25, back.server_info.clone().unwrap()),
+        (Version::V2025_06_18, r#"{"name":"s","title":"S","version":"1"}"#.to_owned()),
+        (Version::V2025_03_26, r#"{"name":"s","version":"1"}"#.to_owned()),
+    ] {
+        let result = handshake::initialize_result(&back, front, OfferTasks::No, "{}").unwrap();
+        assert_eq!(json::at(text(&result), &["serverInfo"]), Some(info.as_str()));
+    }
+    let got =
+        bytes(r#"{"messages":[{"role":"user","content":{"type":"resource_link","name":"n","uri":"x:1"}}]}"#);
+    assert_eq!(
+        text(&result::for_legacy(&got, Version::V2025_03_26)),
+        r#"{"messages":[{"role":"user","content":{"type":"text","text":"n: x:1"}}]}"#
+    );
+    assert_eq!(text(&result::for_legacy(&got, Version::V2025_11_25)), text(&got));
+}
+
+#[test]
 fn a_105_b_143_q_039_x_025_a_question_is_asked_in_each_dialect() {
     let params = r#"{"mode":"url","url":"https://up.example.com/c?u=1","message":"Connect.","task":{"ttl":1},"x":1.0,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"up-991"}}}"#;
     let asked = question::read("elicitation/create", Some(params), None).unwrap();

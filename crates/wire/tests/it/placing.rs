@@ -273,6 +273,31 @@ fn b_045_marked_arguments_are_mirrored() {
         [("mcp-param-region", "=?base64?ZXUgw6k=?="), ("mcp-param-n", "7"), ("mcp-param-deep", "true")];
     assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(header::for_arguments(schema, Some(r#"{"region":null,"n":1.5}"#)), []);
+    // And checked where they arrive.
+    let right =
+        [("mcp-param-region", "=?base64?ZXUgw6k=?="), ("mcp-param-n", "7"), ("mcp-param-deep", "true")];
+    let check = |headers: &[(&str, &'static str)]| {
+        let map: BTreeMap<&str, &'static str> = headers.iter().copied().collect();
+        header::check_arguments(schema, Some(arguments), |name| map.get(name).copied())
+    };
+    assert_eq!(check(&right), Ok(()));
+    assert_eq!(check(&[right[0], right[1], right[2], ("mcp-param-other", "x")]), Ok(()));
+    for wrong in [
+        vec![right[0], right[1]],
+        vec![right[0], right[1], ("mcp-param-deep", "false")],
+        vec![("mcp-param-region", "=?base64?*?="), right[1], right[2]],
+    ] {
+        assert_eq!(check(&wrong).unwrap_err().code, -32020, "{wrong:?}");
+    }
+    let none = header::check_arguments(schema, None, |name| (name == "mcp-param-n").then_some("7"));
+    assert_eq!(none.unwrap_err().code, -32020);
+}
+
+#[test]
+fn q_038_a_notification_need_not_name_its_method_in_a_header() {
+    assert_eq!(header::check_notification("notifications/x", None), Ok(()));
+    assert_eq!(header::check_notification("notifications/x", Some("notifications/x")), Ok(()));
+    assert_eq!(header::check_notification("notifications/x", Some("x")).unwrap_err().code, -32020);
 }
 
 #[test]
