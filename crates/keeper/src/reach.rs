@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use nix::unistd::geteuid;
+use nix::unistd::{AccessFlags, access, geteuid};
 use tokio::time::Instant;
 
 use crate::hello::{self, Host, Kind};
@@ -145,6 +145,18 @@ impl Surroundings {
             "there is no place to keep tasks: {}; make one of these folders writable, or set XDG_STATE_HOME to one that is",
             words.join("; ")
         )))
+    }
+
+    /// What is wrong with the usual place, in words, for the person who is to mend it.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let usual = self.places.iter().find(|place| !place.is_fallback())?;
+        let folder = usual.folder().display();
+        Some(match (usual.prepare(), access(usual.folder(), AccessFlags::W_OK)) {
+            (Err(trouble), _) => trouble.to_string(),
+            (Ok(()), Err(errno)) => format!("{folder}: {}", errno.desc()),
+            (Ok(()), Ok(())) => format!("no database could be opened in {folder}; is its disk full?"),
+        })
     }
 
     fn look(&self, kind: Kind) -> Result<Seen, Unreached> {

@@ -158,7 +158,8 @@ impl Driver {
         if place.is_fallback() && !self.was_told_of_fallback {
             self.was_told_of_fallback = true;
             self.shared.say(&format!(
-                "the state folder cannot be written, so tasks are kept in {}: they survive every process, but perhaps no reboot",
+                "the state folder cannot be written{}, so tasks are kept in {}: they survive every process, but perhaps no reboot",
+                self.surroundings.trouble().map(|trouble| format!(" ({trouble})")).unwrap_or_default(),
                 place.folder().display()
             ));
         }

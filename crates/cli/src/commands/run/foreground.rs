@@ -11,7 +11,7 @@ use anyhow::Context;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use taskgate_client::config::ServerConfig;
-use taskgate_core::id::{Principal, ServerName};
+use taskgate_core::id::ServerName;
 use taskgate_engine::ids::{Random, SystemRandom};
 use taskgate_engine::limits::Limits;
 use taskgate_gateway::config::{GatewayConfig, ServerPolicy};
@@ -156,7 +156,6 @@ async fn run(intent: Intent, keep: Keep) -> Result<(), Failure> {
     let Intent { server, policy, engine, gateway } = intent;
     let store = open(keep).await?;
     let house = House::build(Plan { store, servers: vec![server], engine, gateway }).await?;
-    house.knock(&Principal::local());
     let shutdown = CancellationToken::new();
     let asked = shutdown.clone();
     let watch = tokio::spawn(async move {
