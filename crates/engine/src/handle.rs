@@ -19,6 +19,8 @@ pub enum Signal {
     Progress(Bytes),
     /// The `params` object of a `notifications/message`.
     Log(Bytes),
+    /// A URL was agreed to, and the back has stopped listing it: what was to be done there is done.
+    Visited(QuestionKey),
 }
 
 /// How many signals a slow reader may fall behind before it misses some. Every watched task has room for so many, and

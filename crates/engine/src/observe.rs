@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::back::{Answer, Back, BackEvent, InFlight, Look, LookError, Reply, Stand};
 use crate::drive::{Driver, refusal};
-use crate::handle::Order;
+use crate::handle::{Order, Signal};
 
 /// Messages and timestamps that change faster than this are not each worth a write.
 const WRITE_GAP: Millis = Millis::secs(1);
@@ -31,6 +31,8 @@ struct Observer {
     upstream: Upstream,
     /// Every question key of the back that was ever seen, and ours for it (B-091, B-092).
     known: BTreeMap<String, (QuestionKey, QuestionKind)>,
+    /// URLs that were answered and are still listed, for all that is known.
+    visiting: BTreeMap<String, QuestionKey>,
     reads: Budget,
     started: UnixMillis,
     written: UnixMillis,
@@ -60,6 +62,7 @@ impl Driver {
             back,
             upstream: upstream.clone(),
             known: BTreeMap::new(),
+            visiting: BTreeMap::new(),
             reads: Budget::new(Purpose::StatusRead, limits.status_read),
             started: self.live.record().task.lifetime.created,
             written: UnixMillis::default(),
@@ -145,7 +148,7 @@ impl Driver {
                     if self.live.parked.lock().contains_key(&key) {
                         self.forward_parked(key, reply, settled).await;
                     } else {
-                        if !self.forward(&observer, &key, reply).await {
+                        if !self.forward(&mut observer, &key, reply).await {
                             return;
                         }
                         let _ = settled.send(());
@@ -199,6 +202,10 @@ impl Driver {
 
     /// Takes in what a look showed; whether the task is over.
     async fn seen(&mut self, observer: &mut Observer, look: Look, attending: Option<&mut InFlight>) -> bool {
+        let is_listed = |back_key: &String| look.questions.iter().any(|(listed, _)| listed == back_key);
+        for (_, key) in observer.visiting.extract_if(.., |back_key, _| !is_listed(back_key)) {
+            self.live.signal(Signal::Visited(key));
+        }
         match look.stand {
             Stand::Working | Stand::InputRequired => {
                 self.note(observer, look).await;
@@ -339,16 +346,16 @@ impl Driver {
     }
 
     /// Sends an answer to a question that a look had listed; `false` if the task ended instead.
-    async fn forward(&mut self, observer: &Observer, key: &QuestionKey, reply: Reply) -> bool {
+    async fn forward(&mut self, observer: &mut Observer, key: &QuestionKey, reply: Reply) -> bool {
         let found = observer.known.iter().find(|(_, (known, _))| known == key);
-        let Some((back_key, (_, kind))) = found else {
+        let Some((back_key, kind)) = found.map(|(back_key, (_, kind))| (back_key.clone(), *kind)) else {
             self.write(|draft| {
                 let _ = draft.task(Command::Withdraw(key.clone()));
             })
             .await;
             return true;
         };
-        let reply = match refusal(*kind, &reply) {
+        let reply = match refusal(kind, &reply) {
             Ok(result) => Reply::Result(result),
             Err(why) => {
                 self.cancel_upstream(observer).await;
@@ -358,8 +365,11 @@ impl Driver {
         };
         let mut budget = Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read);
         while budget.spend(self.now()).is_ok() {
-            match observer.back.answer(&observer.upstream, back_key, &reply).await {
+            match observer.back.answer(&observer.upstream, &back_key, &reply).await {
                 Ok(()) => {
+                    if kind == QuestionKind::Url {
+                        observer.visiting.insert(back_key, key.clone());
+                    }
                     self.write(|draft| {
                         let _ = draft.task(Command::SettleAnswer(key.clone()));
                     })

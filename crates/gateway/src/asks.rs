@@ -29,6 +29,14 @@ struct State {
     open: HashMap<u64, Ask>,
     /// URL flows that this client was sent to, so that it hears of their end.
     flows: HashSet<String>,
+    /// The flows of tasks' questions, by these, and whether the client agreed to go there.
+    visits: HashMap<(TaskId, QuestionKey), Visit>,
+}
+
+#[derive(Debug)]
+struct Visit {
+    elicitation_id: String,
+    is_agreed: bool,
 }
 
 /// One question.
@@ -69,11 +77,18 @@ impl Asks {
         {
             state.open.remove(&oldest);
         }
-        state.open.insert(count, Ask { kind: question.kind, to });
         let name = format!("tg-{:08x}-{count}", self.prefix);
         if question.kind == QuestionKind::Url && state.flows.len() < OPEN_MAX {
-            state.flows.insert(question::elicitation_id(question).unwrap_or_else(|| name.clone()));
+            let elicitation_id = question::elicitation_id(question).unwrap_or_else(|| name.clone());
+            state.flows.insert(elicitation_id.clone());
+            if let AskedFor::Task { task, key } = &to
+                && state.visits.len() < OPEN_MAX
+            {
+                let visit = Visit { elicitation_id, is_agreed: false };
+                state.visits.insert((task.clone(), key.clone()), visit);
+            }
         }
+        state.open.insert(count, Ask { kind: question.kind, to });
         let id = RequestId::from_name(&name);
         (count, question::to_a(question, &ToLegacy { id: &id, task, version, elicitation_id: &name }))
     }
@@ -105,6 +120,22 @@ impl Asks {
             AskedFor::Task { task, key } => task != of || is_open(key),
             AskedFor::Waiting(_) => true,
         });
+    }
+
+    /// The client agreed to visit the URL of a task's question.
+    pub(crate) fn agreed(&self, task: &TaskId, key: &QuestionKey) {
+        if let Some(visit) = self.state.lock().visits.get_mut(&(task.clone(), key.clone())) {
+            visit.is_agreed = true;
+        }
+    }
+
+    /// The URL of a task's question has been visited: the flow that this client is to hear the end of, if it agreed to
+    /// go there and has not heard of it.
+    pub(crate) fn visited(&self, task: &TaskId, key: &QuestionKey) -> Option<String> {
+        let mut state = self.state.lock();
+        let visit = state.visits.remove(&(task.clone(), key.clone()))?;
+        let is_open = state.flows.remove(&visit.elicitation_id);
+        (visit.is_agreed && is_open).then_some(visit.elicitation_id)
     }
 
     /// Whether this client was sent to a URL flow; asked once, when it is over.

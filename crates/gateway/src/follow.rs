@@ -16,6 +16,7 @@ use taskgate_wire::dialect::a;
 use taskgate_wire::json;
 use taskgate_wire::message;
 use taskgate_wire::meta::PROGRESS_TOKEN;
+use taskgate_wire::question;
 use taskgate_wire::splice::{Edit, splice};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
@@ -168,6 +169,10 @@ impl Follow {
                 }
                 log(params, self.is_task.then_some(&self.task))
             }
+            Signal::Visited(key) => match visited(session, &self.task, key) {
+                Some(message) => message,
+                None => return,
+            },
         };
         if let Some(way) = self.way(session) {
             way.send(message);
@@ -206,6 +211,12 @@ async fn run(
             }
         }
         if status.is_final() {
+            // A URL that was the last thing to be waited for.
+            while let Ok(signal) = signals.try_recv() {
+                if let Signal::Visited(_) = signal {
+                    follow.signal(&session, &signal);
+                }
+            }
             break;
         }
         tokio::select! {
@@ -221,6 +232,12 @@ async fn run(
         }
     }
     session.follows.lock().remove(&follow.task);
+}
+
+/// `notifications/elicitation/complete`, if this client agreed to visit the URL of a question that is done with.
+pub(crate) fn visited(session: &Session, task: &TaskId, key: &QuestionKey) -> Option<Bytes> {
+    let elicitation_id = session.asks.visited(task, key)?;
+    session.version().has_elicitation_id().then(|| question::elicitation_complete(&elicitation_id))
 }
 
 /// `notifications/progress` under the client's own token.

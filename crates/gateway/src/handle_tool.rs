@@ -174,7 +174,8 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
                         exchange.outlet.send(follow::progress(&params, token, None));
                     }
                 }
-                Ok(taskgate_engine::Signal::Log(_)) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                Ok(taskgate_engine::Signal::Log(_) | taskgate_engine::Signal::Visited(_))
+                | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
             },
             () = tokio::time::sleep_until(until) => break,

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use taskgate_core::task::QuestionKind;
 use taskgate_engine::back::Reply as Answer;
 use taskgate_wire::answer::{self, Refused};
 use taskgate_wire::id::RequestId;
+use taskgate_wire::json;
 use taskgate_wire::message::{Notification, Outcome, Response};
 use taskgate_wire::rpc_error::RpcError;
 
 use crate::asks::AskedFor;
+use crate::dispatch::text;
 use crate::gateway::Gateway;
 use crate::session::Session;
 
@@ -23,6 +26,13 @@ pub(crate) async fn notification(
         && let Some(id) = notification.param("requestId").and_then(RequestId::from_text)
     {
         session.requests.cancel(&id);
+    }
+}
+
+fn is_accept(reply: &Answer) -> bool {
+    match reply {
+        Answer::Result(result) => json::at(text(result), &["action"]) == Some("\"accept\""),
+        Answer::Error { .. } => false,
     }
 }
 
@@ -56,6 +66,9 @@ pub(crate) async fn response(
             let _ = waiting.send(reply);
         }
         AskedFor::Task { task, key } => {
+            if ask.kind == QuestionKind::Url && is_accept(&reply) {
+                session.asks.agreed(&task, &key);
+            }
             // First answer wins (G-011): a late one is dropped.
             let taken = gateway.engine.answer(session.principal(), &task, &key, reply).await;
             if let Err(error) = taken {

@@ -22,7 +22,7 @@ use crate::follow::{Follow, Known};
 use crate::initialize::server_info;
 use crate::reply::Reply;
 use crate::view::view;
-use crate::{handle_tool, retry};
+use crate::{follow, handle_tool, retry};
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +87,14 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
             signal = signals.recv(), if signals_open => match signal {
                 Ok(Signal::Progress(params)) => checked.progress(&params),
                 Ok(Signal::Log(params)) => checked.log(&params),
+                Ok(Signal::Visited(key)) => {
+                    if let Via::Legacy(session) = checked.via
+                        && let Some(message) = follow::visited(session, &record.id, &key)
+                        && !exchange.outlet.send(message.clone())
+                    {
+                        session.send(message);
+                    }
+                }
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
             },

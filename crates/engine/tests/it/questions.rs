@@ -5,10 +5,10 @@ use taskgate_core::operation::Effect;
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault, Question, QuestionKey, QuestionKind, State};
 use taskgate_core::time::Millis;
-use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, Look, Reply, Stand};
 use taskgate_engine::engine::Answered;
 use taskgate_engine::limits::Limits;
+use taskgate_engine::{Handle, Signal};
 use tokio::sync::oneshot;
 
 use crate::stage::{Puppet, Stage, call, form, look, me, returned, task, text};
@@ -183,6 +183,33 @@ async fn b_127_b_145_a_question_that_nobody_answers_ends_with_its_task() {
     assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::DeadlinePassed)));
     assert!(record.task.outstanding().is_none());
     assert_eq!(stage.engine.live(), 0, "nothing of it is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_032_a_url_that_the_back_stops_listing_was_visited() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    let id = handle.record().id.clone();
+    let mut signals = handle.signals();
+    let url = Question { kind: QuestionKind::Url, ..form("{}") };
+    let questions = vec![("u".to_owned(), url), ("f".to_owned(), form("{}"))];
+    *stage.back.look.lock() = Ok(Look { questions, ..look(Stand::InputRequired) });
+    stage.back.hear().await.answer.send(task()).unwrap();
+    asked(&mut handle, 2).await;
+    for n in [1, 2] {
+        stage.engine.answer(&me(), &id, &key(n), yes()).await.unwrap();
+    }
+    let looks = stage.back.looks.load(std::sync::atomic::Ordering::SeqCst);
+    while stage.back.looks.load(std::sync::atomic::Ordering::SeqCst) < looks + 3 {
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    }
+    assert!(signals.try_recv().is_err(), "to agree is not to have been there");
+    *stage.back.look.lock() = Ok(look(Stand::Working));
+    let signal = signals.recv().await.unwrap();
+    assert!(matches!(&signal, Signal::Visited(visited) if *visited == key(1)), "{signal:?}");
+    stage.back.stands(Stand::Ended(Box::new(text("{}"))));
+    stage.over_by(&id).await;
+    assert!(signals.try_recv().is_err(), "a form is no URL");
 }
 
 #[tokio::test(start_paused = true)]

@@ -286,6 +286,32 @@ async fn a_107_the_end_of_a_url_flow_is_told_to_the_client_that_was_sent_there()
 }
 
 #[tokio::test]
+async fn x_032_who_agreed_to_a_url_of_a_modern_server_hears_when_it_is_done() {
+    use taskgate_core::task::{Question, QuestionKind};
+    for (action, hears) in [("decline", false), ("accept", true)] {
+        let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
+        let params = json!({"mode": "url", "url": "https://a.example/c", "message": "Connect."}).to_string();
+        let url = Question { kind: QuestionKind::Url, params: params.into(), back_key: Some("u".to_owned()) };
+        *rig.fake.listed.lock() = vec![("u".to_owned(), url)];
+        let client = rig.session(NEWEST, json!({"elicitation": {"url": {}}})).await;
+        let id = client.task("task").await;
+        let mut stream = client.open("tasks/result", json!({"taskId": id})).await;
+        let asked = stream.message().await.unwrap();
+        let elicitation = asked["params"]["elicitationId"].clone();
+        client.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": action}})).await;
+        rig.fake.listed.lock().clear();
+        if hears {
+            let complete = stream.message().await.unwrap();
+            is_a("ElicitationCompleteNotification", &complete);
+            assert_eq!(complete["params"]["elicitationId"], elicitation);
+        }
+        rig.fake.gate.open();
+        let done = stream.message().await.unwrap();
+        assert!(done["result"].is_object(), "{done}");
+    }
+}
+
+#[tokio::test]
 async fn a_108_x_033_a_client_that_cannot_be_asked_on_a_stream_is_told_the_urls() {
     let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     let question = json!({"method": "elicitation/create", "params":

@@ -75,6 +75,8 @@ pub(crate) struct Fake {
     /// What the client of the session offers.
     pub(crate) keys: Mutex<Vec<BackKey>>,
     pub(crate) is_down: Mutex<bool>,
+    /// What its task asks.
+    pub(crate) listed: Mutex<Vec<(String, Question)>>,
 }
 
 fn returned(text: &str) -> Answer {
@@ -129,6 +131,7 @@ impl Fake {
             notices: broadcast::channel(16).0,
             keys: Mutex::default(),
             is_down: Mutex::new(false),
+            listed: Mutex::default(),
         })
     }
 
@@ -273,6 +276,10 @@ impl Back for Fake {
     }
 
     async fn look(&self, _: &Theirs) -> Result<Look, LookError> {
+        let questions = self.listed.lock().clone();
+        if !questions.is_empty() {
+            return Ok(Look { questions, ..look(Stand::InputRequired) });
+        }
         let is_open = *self.gate.0.borrow();
         Ok(look(if is_open { Stand::Ended(Box::new(returned("done upstream"))) } else { Stand::Working }))
     }
