@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::audit;
 use crate::back::{Back, BackEvent, Backs, InFlight, Reply};
 use crate::clock::Clock;
 use crate::draft::Draft;
@@ -225,6 +226,7 @@ impl Engine {
                 return Err(refused(error));
             }
         }
+        audit::made(&record);
         let live = Arc::new(Live::new(record));
         self.registry.insert(&live);
         let handle = Handle::new(live.clone());
@@ -280,6 +282,7 @@ impl Engine {
                 return Err(refused(error));
             }
         }
+        audit::made(&record);
         let live = Arc::new(Live::new(record));
         self.registry.insert(&live);
         let handle = Handle::new(live.clone());
@@ -293,6 +296,16 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn find(
+        &self,
+        principal: &Principal,
+        id: &TaskId,
+    ) -> Result<Option<Handle>, taskgate_store::Error> {
+        let found = self.look_up(principal, id).await?;
+        audit::asked(principal, id, found.is_some());
+        Ok(found)
+    }
+
+    async fn look_up(
         &self,
         principal: &Principal,
         id: &TaskId,

@@ -10,6 +10,7 @@ use taskgate_core::task::{CancelRule, QuestionKey};
 use taskgate_store::record::Record;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use crate::audit;
 use crate::back::Reply;
 
 /// What a call says while it runs. Nothing depends on it.
@@ -121,7 +122,10 @@ impl Live {
 
     /// Shows a version that is on disk.
     pub(crate) fn publish(&self, record: Arc<Record>) {
-        self.newest.send_replace(record);
+        let before = self.newest.send_replace(record.clone());
+        if before.task.ending().is_none() && record.task.ending().is_some() {
+            audit::ended(&record);
+        }
     }
 
     /// Puts right what is kept beside the task's own versions; nobody is woken.

@@ -6,6 +6,7 @@
 //!
 //! - [`engine`]: what fronts ask for: submit, adopt, find, answer, cancel, list
 //! - `fetched`: which results clients were given
+//! - `audit`: what is logged of tasks, and of whom
 //! - `house`: what keeps it in order, and how it ends
 //! - [`handle`]: watching one task
 //! - [`back`]: what the engine needs of the side towards servers
@@ -15,6 +16,7 @@
 //! - `draft`: a decision on its way to the store
 //! - `slots`, `registry`: who may run now, and what is kept in memory
 
+mod audit;
 pub mod back;
 pub mod clock;
 mod draft;

@@ -5,6 +5,7 @@
     reason = "a test that meets what it does not expect fails"
 )]
 
+mod audit;
 mod calls;
 mod crash;
 mod fetched;
