@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 use taskgate_client::Notice;
 use taskgate_core::gate::BackTasks;
-use taskgate_core::time::Millis;
 use taskgate_store::memory::{CommandKind, Fault};
 use taskgate_wire::version::Version;
 
@@ -429,22 +428,30 @@ async fn x_044_a_modern_server_hears_which_log_messages_the_session_wants() {
 
 #[tokio::test]
 async fn q_007_a_call_that_is_taken_back_before_its_task_is_told_makes_none() {
-    let mut config = config();
-    config.limits.task_after = Millis::secs(60);
-    let rig = Rig::with(config).await;
+    let rig = Rig::start().await;
     let mut pipe = Piped::start(&rig);
     pipe.initialize(json!({})).await;
+    // The record is written only when the client has taken its call back.
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let wait = Box::pin(async move {
+        let _ = gone.await;
+    });
+    rig.store.inject(CommandKind::Create, Fault::Wait(wait));
     let params = json!({"name": "slow", "task": {}});
-    // Both lines are there before the first is dealt with.
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let taken_back =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
-    pipe.line(&format!("{call}\n{taken_back}")).await;
-    let next = pipe.ask(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
-    assert_eq!(next["id"], 2);
-    let list = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/list", "params": {}});
-    let listed = pipe.ask(list).await;
-    for task in listed["result"]["tasks"].as_array().unwrap() {
-        assert_ne!(task["status"], "completed", "{task}");
+    pipe.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await;
+    pipe.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    // Behind it in the line, so it has been read.
+    assert_eq!(pipe.ask(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await["result"], json!({}));
+    go.send(()).unwrap();
+    loop {
+        let list = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/list", "params": {}});
+        pipe.say(list).await;
+        let heard = pipe.hear().await;
+        assert_eq!(heard["id"], 3, "the call itself is not answered: {heard}");
+        let tasks = heard["result"]["tasks"].as_array().unwrap().clone();
+        if tasks.first().is_some_and(|task| task["status"] == "cancelled") {
+            break;
+        }
     }
 }
