@@ -11,6 +11,8 @@ pub enum Purpose {
     StatusRead,
     /// Fetching the result after a terminal status.
     Result,
+    /// Asking the system of record what became of an effect.
+    Reconcile,
 }
 
 impl Purpose {
@@ -21,6 +23,16 @@ impl Purpose {
             Purpose::Create => "create",
             Purpose::StatusRead => "status read",
             Purpose::Result => "result retrieval",
+            Purpose::Reconcile => "reconciliation",
+        }
+    }
+
+    /// The first pause between two tries, and the longest: what is asked for a day is asked less often than what a
+    /// client waits for.
+    fn pauses(self) -> (u64, u64) {
+        match self {
+            Purpose::Create | Purpose::StatusRead | Purpose::Result => (250, 15_000),
+            Purpose::Reconcile => (1_000, 300_000),
         }
     }
 }
@@ -62,6 +74,12 @@ impl Budget {
         Budget { purpose, allowance, first: None, attempts: 0 }
     }
 
+    /// A budget of which `attempts` tries are spent since `first`: what survives a restart is kept with the operation.
+    #[must_use]
+    pub fn resumed(purpose: Purpose, allowance: Allowance, first: UnixMillis, attempts: u32) -> Budget {
+        Budget { purpose, allowance, first: Some(first), attempts }
+    }
+
     /// Counts a try at `now`.
     ///
     /// # Errors
@@ -81,10 +99,12 @@ impl Budget {
         self.attempts = 0;
     }
 
-    /// How long to wait before the next try: doubling from 250 ms to 15 s, a little more by `jitter`.
+    /// How long to wait before the next try: doubling from 250 ms to 15 s (for reconciliation from 1 s to 5 min), a
+    /// little more by `jitter`.
     #[must_use]
     pub fn backoff(&self, jitter: u32) -> Millis {
-        let base = 250_u64.saturating_mul(1 << self.attempts.saturating_sub(1).min(6)).min(15_000);
+        let (first, longest) = self.purpose.pauses();
+        let base = first.saturating_mul(1 << self.attempts.saturating_sub(1).min(20)).min(longest);
         Millis(base + base * u64::from(jitter % 256) / 1024)
     }
 }
@@ -122,5 +142,26 @@ mod tests {
         assert_eq!(read.spend(UnixMillis(0)), Ok(()));
         assert!(read.spend(UnixMillis(0)).is_err());
         assert_eq!(result.spend(UnixMillis(0)), Ok(()));
+    }
+
+    #[test]
+    fn r5_4_a_budget_goes_on_after_a_restart_where_it_was() {
+        let mut budget = Budget::resumed(Purpose::Reconcile, THREE, UnixMillis(0), 2);
+        assert_eq!(budget.spend(UnixMillis(1_000)), Ok(()));
+        let spent = budget.spend(UnixMillis(1_000)).unwrap_err();
+        assert_eq!(alloc::format!("{spent}"), "the reconciliation budget is spent after 3 tries in 1000ms");
+        assert!(
+            Budget::resumed(Purpose::Reconcile, THREE, UnixMillis(0), 0).spend(UnixMillis(1_001)).is_err()
+        );
+    }
+
+    #[test]
+    fn r5_1_pauses_double_up_to_a_bound_of_their_own() {
+        let pause = |purpose, attempts| Budget::resumed(purpose, THREE, UnixMillis(0), attempts).backoff(0);
+        assert_eq!(pause(Purpose::StatusRead, 1), Millis(250));
+        assert_eq!(pause(Purpose::StatusRead, 40), Millis(15_000));
+        assert_eq!(pause(Purpose::Reconcile, 1), Millis(1_000));
+        assert_eq!(pause(Purpose::Reconcile, 2), Millis(2_000));
+        assert_eq!(pause(Purpose::Reconcile, u32::MAX), Millis(300_000));
     }
 }

@@ -1,6 +1,6 @@
 //! What to do about work found unfinished after a crash: the crash table of the design (section 6), as a function.
 
-use crate::operation::{Operation, Stage};
+use crate::operation::{Inquiry, Operation, Stage};
 use crate::time::{Millis, UnixMillis};
 
 /// Whether the back's work can outlive our process.
@@ -27,7 +27,9 @@ pub enum Recovery {
     Resume,
     /// It may or may not have happened: unknown.
     Doubt,
-    /// It is settled, or already known to be in doubt: nothing to do.
+    /// Its outcome was being asked after: go on asking, under the same budget (R5.4).
+    Reconcile,
+    /// It is settled, or known to be in doubt and for a person to decide: nothing to do.
     Leave,
 }
 
@@ -59,7 +61,10 @@ pub fn recover(
                 false => Recovery::Doubt,
             }
         }
-        (Stage::Settled(_) | Stage::Unknown(_), _) => Recovery::Leave,
+        (Stage::Settled(_) | Stage::Unknown(_), _) => match operation.inquiry {
+            Inquiry::Reconciling { .. } => Recovery::Reconcile,
+            Inquiry::Idle | Inquiry::Person { .. } => Recovery::Leave,
+        },
     }
 }
 
@@ -69,7 +74,7 @@ mod tests {
     use core::fmt::Write;
 
     use super::*;
-    use crate::operation::{Doubt, Effect, Outcome, Replay, Upstream, Verdict};
+    use crate::operation::{Doubt, Effect, HandOff, Inquiry, Outcome, Replay, Upstream, Verdict};
 
     #[test]
     fn the_crash_table() {
@@ -98,11 +103,10 @@ mod tests {
                         ("after its deadline", UnixMillis(900_000)),
                     ] {
                         let operation = Operation {
-                            effect,
-                            replay,
                             stage: stage.clone(),
                             attempts: 1,
                             first_dispatched_at: Some(at),
+                            ..Operation::new(effect, replay)
                         };
                         let (start_by, deadline) = (Millis::mins(10), UnixMillis(900_000));
                         let what = recover(&operation, survival, at, start_by, deadline, now);
@@ -112,5 +116,35 @@ mod tests {
             }
         }
         insta::assert_snapshot!(table);
+    }
+
+    #[test]
+    fn r5_4_what_was_being_asked_after_goes_on_being_asked_after() {
+        let at = UnixMillis(1_000);
+        let asking = Inquiry::Reconciling { since: at, tries: 3, next: at, last: None };
+        let waiting = Inquiry::Person { since: at, why: HandOff::BudgetSpent };
+        for stage in [
+            Stage::Unknown(Doubt::AnswerLost),
+            Stage::Settled(Outcome::Reported(Verdict::Applied)),
+            Stage::Settled(Outcome::Assumed),
+        ] {
+            for survival in [Survival::Survives, Survival::DiedWithUs] {
+                for now in [UnixMillis(60_000), UnixMillis(900_000)] {
+                    let found = |inquiry| {
+                        let operation = Operation {
+                            stage: stage.clone(),
+                            inquiry,
+                            attempts: 1,
+                            first_dispatched_at: Some(at),
+                            ..Operation::new(Effect::Consequential, Replay::Natural)
+                        };
+                        recover(&operation, survival, at, Millis::mins(10), UnixMillis(900_000), now)
+                    };
+                    assert_eq!(found(asking), Recovery::Reconcile);
+                    assert_eq!(found(waiting), Recovery::Leave);
+                    assert_eq!(found(Inquiry::Idle), Recovery::Leave);
+                }
+            }
+        }
     }
 }

@@ -35,6 +35,8 @@ pub struct Recovered {
     pub resumed: usize,
     /// Left in doubt: unknown.
     pub doubted: usize,
+    /// Asked after again.
+    pub reconciling: usize,
     /// Waiting for a server that is not known yet. None of the others.
     pub parked: usize,
 }
@@ -48,6 +50,7 @@ impl Recovered {
             Recovery::Expire => self.expired += 1,
             Recovery::Resume => self.resumed += 1,
             Recovery::Doubt => self.doubted += 1,
+            Recovery::Reconcile => self.reconciling += 1,
             Recovery::Leave => {}
         }
     }
@@ -215,6 +218,7 @@ impl Engine {
             | Recovery::GiveUpUnsent
             | Recovery::Resume
             | Recovery::Doubt
+            | Recovery::Reconcile
             | Recovery::Leave => what,
         }
     }
@@ -240,7 +244,7 @@ impl Engine {
             Recovery::Expire => {
                 self.close(live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed).await?;
             }
-            Recovery::Doubt | Recovery::Leave => {
+            Recovery::Doubt | Recovery::Reconcile | Recovery::Leave => {
                 self.close(live, Do::Lose(Doubt::AnswerLost), self.in_doubt(live)).await?;
             }
         }
@@ -290,6 +294,10 @@ impl Engine {
 fn begins(what: Recovery) -> bool {
     match what {
         Recovery::Send | Recovery::SendAgain | Recovery::Resume => true,
-        Recovery::GiveUpUnsent | Recovery::Expire | Recovery::Doubt | Recovery::Leave => false,
+        Recovery::GiveUpUnsent
+        | Recovery::Expire
+        | Recovery::Doubt
+        | Recovery::Reconcile
+        | Recovery::Leave => false,
     }
 }

@@ -213,6 +213,14 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
         upstream_session: cursor.take(ledger, "upstream_session")?,
         outcome: cursor.take(ledger, "outcome")?,
         doubt: cursor.take(ledger, "doubt")?,
+        cleared: 0,
+        closed_ms: None,
+        inquiry: 0,
+        inquiry_since_ms: None,
+        inquiry_tries: None,
+        inquiry_next_ms: None,
+        inquiry_last: None,
+        inquiry_why: None,
     };
     let frame: Option<Vec<u8>> = cursor.take(ledger, "frame")?;
     let frame = frame.map(|bytes| ledger.some("frame", codec::frame(&bytes))).transpose()?;

@@ -11,7 +11,7 @@ pub mod columns;
 pub mod event;
 
 use taskgate_core::gate::Asking;
-use taskgate_core::operation::{Doubt, Effect, Outcome, Verdict};
+use taskgate_core::operation::{Doubt, Effect, Finding, HandOff, Outcome, Standing, Verdict, Word};
 use taskgate_core::task::QuestionKind;
 
 use crate::Error;
@@ -160,6 +160,39 @@ codes!(Outcome {
     [Outcome::Reported(Verdict::NotApplied)] 2 "reported_not_applied"
     [Outcome::Confirmed(Verdict::Applied)] 3 "confirmed_applied"
     [Outcome::Confirmed(Verdict::NotApplied)] 4 "confirmed_not_applied"
+    [Outcome::Attested(Verdict::Applied)] 5 "attested_applied"
+    [Outcome::Attested(Verdict::NotApplied)] 6 "attested_not_applied"
+    [Outcome::Assumed] 7 "assumed_not_applied"
+});
+
+codes!(HandOff {
+    [HandOff::NoRule] 0 "no_rule"
+    [HandOff::BudgetSpent] 1 "budget_spent"
+    [HandOff::Assumed] 2 "assumed"
+    [HandOff::Contradiction] 3 "contradiction"
+    [HandOff::RuleFailed] 4 "rule_failed"
+    [HandOff::Wished] 5 "wished"
+});
+
+codes!(Finding {
+    [Finding::Applied] 0 "applied"
+    [Finding::NotApplied(Standing::Fenced)] 1 "not_applied_fenced"
+    [Finding::NotApplied(Standing::Settled)] 2 "not_applied_settled"
+    [Finding::NotApplied(Standing::Open)] 3 "not_applied_open"
+    [Finding::Unclear] 4 "unclear"
+    [Finding::Failed] 5 "failed"
+});
+
+codes!(Verdict {
+    [Verdict::Applied] 0 "applied"
+    [Verdict::NotApplied] 1 "not_applied"
+});
+
+codes!(Word {
+    [Word::Success] 0 "success"
+    [Word::ToolError] 1 "tool_error"
+    [Word::NotUnderstood] 2 "not_understood"
+    [Word::OtherError] 3 "other_error"
 });
 
 codes!(Doubt {
@@ -218,7 +251,7 @@ codes!(Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::columns::{AttemptClass, EndingKind, ReplayKind, StageKind, StateKind};
+    use crate::codec::columns::{AttemptClass, EndingKind, InquiryKind, ReplayKind, StageKind, StateKind};
     use crate::codec::event::EventKind;
 
     fn round_trip<C: Code + PartialEq + std::fmt::Debug>() {
@@ -240,6 +273,11 @@ mod tests {
         round_trip::<Effect>();
         round_trip::<Outcome>();
         round_trip::<Doubt>();
+        round_trip::<HandOff>();
+        round_trip::<Finding>();
+        round_trip::<Verdict>();
+        round_trip::<Word>();
+        round_trip::<InquiryKind>();
         round_trip::<QuestionKind>();
         round_trip::<QuestionPhase>();
         round_trip::<Part>();

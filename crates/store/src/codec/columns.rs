@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use taskgate_core::operation::{self, Doubt, Operation, Outcome, Replay, Stage, Upstream, Verdict};
-use taskgate_core::task::{self, Asked, Ending, Fault, Lifetime, Question, QuestionKey, State, Task};
+use taskgate_core::operation::{self, Doubt, Evidence, Inquiry, Operation, Replay, Stage, Upstream};
+use taskgate_core::task::{Asked, Ending, Fault, Lifetime, Question, QuestionKey, State, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
 use crate::Error;
@@ -283,6 +283,23 @@ codes!(StageKind {
     [StageKind::Unknown] 4 "unknown"
 });
 
+/// What is being done to learn more, without what belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum InquiryKind {
+    /// [`Inquiry::Idle`]
+    Idle,
+    /// [`Inquiry::Reconciling`]
+    Reconciling,
+    /// [`Inquiry::Person`]
+    Person,
+}
+
+codes!(InquiryKind {
+    [InquiryKind::Idle] 0 "idle"
+    [InquiryKind::Reconciling] 1 "reconciling"
+    [InquiryKind::Person] 2 "person"
+});
+
 /// An operation, flat.
 #[derive(Clone, Debug)]
 pub struct OperationColumns<T> {
@@ -308,6 +325,22 @@ pub struct OperationColumns<T> {
     pub outcome: Option<i64>,
     /// [`Doubt`], while unknown.
     pub doubt: Option<i64>,
+    /// Attempts that did nothing for certain.
+    pub cleared: i64,
+    /// When the last attempt's exchange was proved over.
+    pub closed_ms: Option<i64>,
+    /// [`InquiryKind`]
+    pub inquiry: i64,
+    /// Since when it is asked after, or a person is to decide.
+    pub inquiry_since_ms: Option<i64>,
+    /// Look-ups made.
+    pub inquiry_tries: Option<i64>,
+    /// When the next is due.
+    pub inquiry_next_ms: Option<i64>,
+    /// The last [`Finding`](operation::Finding), while the system of record is asked.
+    pub inquiry_last: Option<i64>,
+    /// [`HandOff`](operation::HandOff), while a person is to decide.
+    pub inquiry_why: Option<i64>,
 }
 
 impl<'a> OperationColumns<&'a str> {
@@ -331,6 +364,14 @@ impl<'a> OperationColumns<&'a str> {
             upstream_session: None,
             outcome: None,
             doubt: None,
+            cleared: i64::from(operation.cleared),
+            closed_ms: operation.closed_at.map(|at| at.0),
+            inquiry: InquiryKind::Idle.code(),
+            inquiry_since_ms: None,
+            inquiry_tries: None,
+            inquiry_next_ms: None,
+            inquiry_last: None,
+            inquiry_why: None,
         };
         let stage = match &operation.stage {
             Stage::Prepared => StageKind::Prepared,
@@ -354,6 +395,21 @@ impl<'a> OperationColumns<&'a str> {
             }
         };
         columns.stage = stage.code();
+        match operation.inquiry {
+            Inquiry::Idle => {}
+            Inquiry::Reconciling { since, tries, next, last } => {
+                columns.inquiry = InquiryKind::Reconciling.code();
+                columns.inquiry_since_ms = Some(since.0);
+                columns.inquiry_tries = Some(i64::from(tries));
+                columns.inquiry_next_ms = Some(next.0);
+                columns.inquiry_last = last.map(Code::code);
+            }
+            Inquiry::Person { since, why } => {
+                columns.inquiry = InquiryKind::Person.code();
+                columns.inquiry_since_ms = Some(since.0);
+                columns.inquiry_why = Some(why.code());
+            }
+        }
         columns
     }
 }
@@ -386,12 +442,29 @@ impl OperationColumns<String> {
             }
             StageKind::Unknown => Stage::Unknown(place.code("doubt", place.some("doubt", self.doubt)?)?),
         };
+        let since = || place.some("inquiry_since_ms", self.inquiry_since_ms).map(UnixMillis);
+        let inquiry = match place.code("inquiry", self.inquiry)? {
+            InquiryKind::Idle => Inquiry::Idle,
+            InquiryKind::Reconciling => Inquiry::Reconciling {
+                since: since()?,
+                tries: place.count("inquiry_tries", place.some("inquiry_tries", self.inquiry_tries)?)?,
+                next: UnixMillis(place.some("inquiry_next_ms", self.inquiry_next_ms)?),
+                last: self.inquiry_last.map(|last| place.code("inquiry_last", last)).transpose()?,
+            },
+            InquiryKind::Person => {
+                let why = place.code("inquiry_why", place.some("inquiry_why", self.inquiry_why)?)?;
+                Inquiry::Person { since: since()?, why }
+            }
+        };
         Ok(Operation {
             effect: place.code("effect", self.effect)?,
             replay,
             stage,
             attempts: place.count("attempts", self.attempts)?,
+            cleared: place.count("cleared", self.cleared)?,
             first_dispatched_at: self.first_dispatched_ms.map(UnixMillis),
+            closed_at: self.closed_ms.map(UnixMillis),
+            inquiry,
         })
     }
 }
@@ -417,43 +490,37 @@ impl AttemptClass {
     /// The class of the attempt that `changes` closed, if they closed one.
     #[must_use]
     pub fn of(changes: &[Change]) -> Option<AttemptClass> {
-        let mut class = None;
-        let mut returned = false;
-        for change in changes {
-            match change {
-                Change::Operation(event) => class = AttemptClass::of_event(event).or(class),
-                Change::Task(task::Event::Ended { ending, .. }) => {
-                    returned = matches!(ending, Ending::Returned { .. } | Ending::Raised { .. });
-                }
-                Change::Created | Change::Observed(_) => {}
-                Change::Task(
-                    task::Event::Asked { .. }
-                    | task::Event::AnswerTaken { .. }
-                    | task::Event::AnswerSettled { .. }
-                    | task::Event::Withdrawn { .. }
-                    | task::Event::Said { .. }
-                    | task::Event::CancelWished { .. },
-                ) => {}
-            }
-        }
-        // Of a read-only call the ledger does not say whether it was answered; the ending does.
-        if returned && class == Some(AttemptClass::NoReply) { Some(AttemptClass::Replied) } else { class }
+        changes.iter().fold(None, |class, change| match change {
+            Change::Operation(event) => AttemptClass::of_event(event).or(class),
+            Change::Created | Change::Observed(_) | Change::Task(_) => class,
+        })
     }
 
     fn of_event(event: &operation::Event) -> Option<AttemptClass> {
         match event {
-            operation::Event::Dispatched { .. } | operation::Event::Accepted { .. } => None,
-            operation::Event::Settled { outcome } => Some(match outcome {
-                Outcome::Confirmed(Verdict::NotApplied) => AttemptClass::NotSent,
-                Outcome::Confirmed(Verdict::Applied) | Outcome::Reported(_) => AttemptClass::Replied,
-                Outcome::NoneExpected => AttemptClass::NoReply,
-            }),
+            // By what says so: a look-up or a person tells of the effect, not of what the attempt came to.
+            operation::Event::Settled { outcome: _, evidence } => match evidence {
+                Evidence::NeverSent => Some(AttemptClass::NotSent),
+                Evidence::Answer(_) | Evidence::Receipt { .. } => Some(AttemptClass::Replied),
+                Evidence::None => Some(AttemptClass::NoReply),
+                Evidence::Probe { .. } | Evidence::Silence { .. } | Evidence::Person { .. } => None,
+            },
             operation::Event::Doubted { doubt } => Some(match doubt {
                 Doubt::ToolError | Doubt::PeerError => AttemptClass::Replied,
                 Doubt::AnswerLost | Doubt::DeadlinePassed | Doubt::UpstreamLost | Doubt::Cancelled => {
                     AttemptClass::NoReply
                 }
             }),
+            operation::Event::Dispatched { .. }
+            | operation::Event::Accepted { .. }
+            | operation::Event::Closed { .. }
+            | operation::Event::Reconciling { .. }
+            | operation::Event::Probed { .. }
+            | operation::Event::HandedOff { .. }
+            | operation::Event::Contradicted { .. }
+            | operation::Event::Acknowledged { .. }
+            | operation::Event::Cleared { .. }
+            | operation::Event::Noted { .. } => None,
         }
     }
 }

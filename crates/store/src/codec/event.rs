@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use taskgate_core::operation::{self, Operation, Outcome, Stage};
+use taskgate_core::operation::{self, Evidence, Inquiry, Operation, Stage, Text};
 use taskgate_core::task::{self, State};
 
 use crate::codec::columns::EndingColumns;
@@ -16,13 +16,15 @@ use crate::record::{Change, Observed, Record};
 pub const BODY_BYTES_MAX: usize = 1024;
 
 /// The size of the largest text of somebody else in a body: three of them always fit.
-const TEXT_BYTES_MAX: usize = 256;
+const TEXT_BYTES_MAX: usize = operation::TEXT_BYTES_MAX;
 
 /// What kind of thing happened, by rising weight: the weightiest change names the event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EventKind {
     /// The back's task was read.
     Observed,
+    /// Something to be remembered was noted.
+    Noted,
     /// The back's message changed.
     Said,
     /// The back has an answer.
@@ -37,12 +39,26 @@ pub enum EventKind {
     CancelWished,
     /// The back made a task.
     Accepted,
+    /// The last attempt's exchange was proved over.
+    Closed,
+    /// A look-up decided nothing.
+    Probed,
+    /// The system of record is asked from here on.
+    Reconciling,
+    /// A person has seen that sources disagree.
+    Acknowledged,
+    /// A person is to decide.
+    HandedOff,
     /// An attempt was made durable, to be sent.
     Dispatched,
     /// Nothing certain can be said of the operation.
     Doubted,
+    /// The attempts so far did nothing for certain.
+    Cleared,
     /// The operation is closed.
     Settled,
+    /// Two sources say opposite things.
+    Contradicted,
     /// The task ended.
     Ended,
     /// The record was made.
@@ -63,6 +79,14 @@ codes!(EventKind {
     [EventKind::Settled] 10 "settled"
     [EventKind::Ended] 11 "ended"
     [EventKind::Created] 12 "created"
+    [EventKind::Noted] 13 "noted"
+    [EventKind::Closed] 14 "closed"
+    [EventKind::Probed] 15 "probed"
+    [EventKind::Reconciling] 16 "reconciling"
+    [EventKind::Acknowledged] 17 "acknowledged"
+    [EventKind::HandedOff] 18 "handed_off"
+    [EventKind::Cleared] 19 "cleared"
+    [EventKind::Contradicted] 20 "contradicted"
 });
 
 impl EventKind {
@@ -86,6 +110,14 @@ impl EventKind {
                 operation::Event::Accepted { .. } => EventKind::Accepted,
                 operation::Event::Settled { .. } => EventKind::Settled,
                 operation::Event::Doubted { .. } => EventKind::Doubted,
+                operation::Event::Closed { .. } => EventKind::Closed,
+                operation::Event::Reconciling { .. } => EventKind::Reconciling,
+                operation::Event::Probed { .. } => EventKind::Probed,
+                operation::Event::HandedOff { .. } => EventKind::HandedOff,
+                operation::Event::Contradicted { .. } => EventKind::Contradicted,
+                operation::Event::Acknowledged { .. } => EventKind::Acknowledged,
+                operation::Event::Cleared { .. } => EventKind::Cleared,
+                operation::Event::Noted { .. } => EventKind::Noted,
             },
         }
     }
@@ -147,10 +179,23 @@ pub fn creation(record: &Record) -> Vec<Change> {
             changes.push(Change::Operation(operation::Event::Accepted { upstream: upstream.clone() }));
         }
         Stage::Settled(outcome) => {
-            changes.push(Change::Operation(operation::Event::Settled { outcome: *outcome }));
+            let evidence = Evidence::None;
+            changes.push(Change::Operation(operation::Event::Settled { outcome: *outcome, evidence }));
         }
         Stage::Unknown(doubt) => {
             changes.push(Change::Operation(operation::Event::Doubted { doubt: *doubt }));
+        }
+    }
+    if let Some(at) = record.operation.closed_at {
+        changes.push(Change::Operation(operation::Event::Closed { at }));
+    }
+    match record.operation.inquiry {
+        Inquiry::Idle => {}
+        Inquiry::Reconciling { since, next, .. } => {
+            changes.push(Change::Operation(operation::Event::Reconciling { since, next }));
+        }
+        Inquiry::Person { since, why } => {
+            changes.push(Change::Operation(operation::Event::HandedOff { at: since, why, note: None }));
         }
     }
     if let State::Over { ending, at } = &record.task.state {
@@ -216,13 +261,74 @@ impl Body {
         match event {
             operation::Event::Dispatched { at } => self.number(at.0),
             operation::Event::Accepted { upstream } => self.text(Some(&upstream.task_id)),
-            operation::Event::Settled { outcome } => self.outcome(*outcome),
+            operation::Event::Settled { outcome, evidence } => {
+                self.word(outcome.word());
+                self.evidence(evidence);
+            }
             operation::Event::Doubted { doubt } => self.word(doubt.word()),
+            operation::Event::Closed { at } => self.number(at.0),
+            operation::Event::Reconciling { since, next } => {
+                self.number(since.0);
+                self.number(next.0);
+            }
+            operation::Event::Probed { finding, what, next } => {
+                self.word(finding.word());
+                self.number(next.0);
+                self.text(Some(what.as_str()));
+            }
+            operation::Event::HandedOff { at, why, note } => {
+                self.number(at.0);
+                self.word(why.word());
+                self.text(note.as_ref().map(Text::as_str));
+            }
+            operation::Event::Contradicted { held, told, evidence } => {
+                self.word(held.word());
+                self.word(told.word());
+                self.evidence(evidence);
+            }
+            operation::Event::Acknowledged { name, reason } => self.person(name, reason),
+            operation::Event::Cleared { finding, what } => {
+                self.word(finding.word());
+                self.text(Some(what.as_str()));
+            }
+            operation::Event::Noted { text } => self.text(Some(text.as_str())),
         }
     }
 
-    fn outcome(&mut self, outcome: Outcome) {
-        self.word(outcome.word());
+    /// What says so, its word first; nothing where nothing needs to, and in rows of before there was evidence.
+    fn evidence(&mut self, evidence: &Evidence) {
+        match evidence {
+            Evidence::None => {}
+            Evidence::Answer(word) => {
+                self.word("answer");
+                self.word(word.word());
+            }
+            Evidence::NeverSent => self.word("never_sent"),
+            Evidence::Receipt { reference } => {
+                self.word("receipt");
+                self.text(Some(reference.as_str()));
+            }
+            Evidence::Probe { finding, what } => {
+                self.word("probe");
+                self.word(finding.word());
+                self.text(Some(what.as_str()));
+            }
+            Evidence::Silence { tries } => {
+                self.word("silence");
+                self.number(i64::from(*tries));
+            }
+            Evidence::Person { name, reason } => {
+                self.word("person");
+                self.person(name, reason);
+            }
+        }
+    }
+
+    /// Name and reason, with a colon in between that the name has not.
+    fn person(&mut self, name: &Text, reason: &Text) {
+        self.text(Some(&name.as_str().replace(':', " ")));
+        self.0.push(':');
+        self.text(Some(reason.as_str()));
     }
 
     fn word(&mut self, word: &str) {
@@ -252,6 +358,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use taskgate_core::operation::{Doubt, Finding, HandOff, Outcome, Standing, Verdict, Word};
     use taskgate_core::task::{Ending, Event, Question, QuestionKey, QuestionKind};
     use taskgate_core::time::UnixMillis;
 
@@ -274,7 +381,10 @@ mod tests {
         let ending = Ending::Returned { result, is_error: false };
         let row = EventRow::of(&[
             Change::Task(Event::Ended { at: UnixMillis(7), ending }),
-            Change::Operation(operation::Event::Settled { outcome: Outcome::NoneExpected }),
+            Change::Operation(operation::Event::Settled {
+                outcome: Outcome::NoneExpected,
+                evidence: Evidence::None,
+            }),
         ]);
         assert_eq!(row.kind, EventKind::Ended);
         assert_eq!(row.body, "ended 7 returned\nsettled none_expected");
@@ -287,5 +397,66 @@ mod tests {
         assert!(row.body.len() <= BODY_BYTES_MAX, "{}", row.body.len());
         assert_eq!(row.body.lines().count(), 3);
         assert!(row.body.lines().all(|line| line.starts_with("said é é")));
+    }
+
+    #[test]
+    fn r4_1_every_event_of_an_operation_says_what_and_by_what_evidence() {
+        let at = UnixMillis(7);
+        let text = Text::new;
+        let (what, reference) = (text("no payment p-1"), text("tx-1"));
+        let finding = Finding::NotApplied(Standing::Open);
+        let (name, reason) = (text("Ann: ops"), text("the bank's page: paid"));
+        let settled = |outcome, evidence| operation::Event::Settled { outcome, evidence };
+        let events = [
+            settled(Outcome::Reported(Verdict::Applied), Evidence::Answer(Word::Success)),
+            settled(Outcome::Confirmed(Verdict::NotApplied), Evidence::NeverSent),
+            settled(Outcome::Confirmed(Verdict::Applied), Evidence::Receipt { reference: reference.clone() }),
+            settled(
+                Outcome::Confirmed(Verdict::Applied),
+                Evidence::Probe { finding: Finding::Applied, what: what.clone() },
+            ),
+            settled(Outcome::Assumed, Evidence::Silence { tries: 3 }),
+            settled(
+                Outcome::Attested(Verdict::Applied),
+                Evidence::Person { name: name.clone(), reason: reason.clone() },
+            ),
+            operation::Event::Doubted { doubt: Doubt::AnswerLost },
+            operation::Event::Closed { at },
+            operation::Event::Reconciling { since: at, next: UnixMillis(9) },
+            operation::Event::Probed { finding, what: what.clone(), next: at },
+            operation::Event::HandedOff { at, why: HandOff::BudgetSpent, note: None },
+            operation::Event::HandedOff { at, why: HandOff::RuleFailed, note: Some(text("no such member")) },
+            operation::Event::Contradicted {
+                held: Outcome::Reported(Verdict::NotApplied),
+                told: Verdict::Applied,
+                evidence: Evidence::Receipt { reference },
+            },
+            operation::Event::Acknowledged { name, reason },
+            operation::Event::Cleared { finding: Finding::NotApplied(Standing::Fenced), what },
+            operation::Event::Noted { text: text("the receipt rule failed") },
+        ];
+        let lines: Vec<_> =
+            events.into_iter().map(|event| EventRow::of(&[Change::Operation(event)]).body).collect();
+        assert_eq!(
+            lines,
+            [
+                "settled reported_applied answer success",
+                "settled confirmed_not_applied never_sent",
+                "settled confirmed_applied receipt tx-1",
+                "settled confirmed_applied probe applied no payment p-1",
+                "settled assumed_not_applied silence 3",
+                "settled attested_applied person Ann  ops: the bank's page: paid",
+                "doubted answer_lost",
+                "closed 7",
+                "reconciling 7 9",
+                "probed not_applied_open 7 no payment p-1",
+                "handed_off 7 budget_spent",
+                "handed_off 7 rule_failed no such member",
+                "contradicted reported_not_applied applied receipt tx-1",
+                "acknowledged Ann  ops: the bank's page: paid",
+                "cleared not_applied_fenced no payment p-1",
+                "noted the receipt rule failed",
+            ]
+        );
     }
 }

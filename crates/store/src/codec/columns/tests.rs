@@ -1,4 +1,4 @@
-use taskgate_core::operation::Effect;
+use taskgate_core::operation::{Effect, Finding, HandOff, Outcome, Standing, Verdict, Word};
 
 use super::*;
 
@@ -38,6 +38,14 @@ fn owned_operation(columns: OperationColumns<&str>) -> OperationColumns<String> 
         upstream_session: columns.upstream_session.map(str::to_owned),
         outcome: columns.outcome,
         doubt: columns.doubt,
+        cleared: columns.cleared,
+        closed_ms: columns.closed_ms,
+        inquiry: columns.inquiry,
+        inquiry_since_ms: columns.inquiry_since_ms,
+        inquiry_tries: columns.inquiry_tries,
+        inquiry_next_ms: columns.inquiry_next_ms,
+        inquiry_last: columns.inquiry_last,
+        inquiry_why: columns.inquiry_why,
     }
 }
 
@@ -113,21 +121,50 @@ fn r3_3_what_we_never_write_is_corrupt_and_not_guessed() {
 
 #[test]
 fn r4_5_an_attempt_is_classed_by_what_closed_it() {
-    let settled = |outcome| Change::Operation(operation::Event::Settled { outcome });
+    let settled = |outcome, evidence| Change::Operation(operation::Event::Settled { outcome, evidence });
     let doubted = |doubt| Change::Operation(operation::Event::Doubted { doubt });
-    let ended = |ending| Change::Task(task::Event::Ended { at: UnixMillis(1), ending });
-    let result = Ending::Returned { result: Bytes::from_static(b"{}"), is_error: false };
+    let confirmed = Outcome::Confirmed(Verdict::NotApplied);
+    let none = Outcome::NoneExpected;
+    let probe =
+        Evidence::Probe { finding: Finding::NotApplied(Standing::Settled), what: operation::Text::default() };
 
-    assert_eq!(AttemptClass::of(&[Change::Created]), None);
-    assert_eq!(
-        AttemptClass::of(&[settled(Outcome::Confirmed(Verdict::NotApplied))]),
-        Some(AttemptClass::NotSent)
-    );
-    assert_eq!(AttemptClass::of(&[doubted(Doubt::AnswerLost)]), Some(AttemptClass::NoReply));
-    assert_eq!(AttemptClass::of(&[doubted(Doubt::ToolError)]), Some(AttemptClass::Replied));
-    assert_eq!(AttemptClass::of(&[settled(Outcome::NoneExpected)]), Some(AttemptClass::NoReply));
-    assert_eq!(
-        AttemptClass::of(&[settled(Outcome::NoneExpected), ended(result)]),
-        Some(AttemptClass::Replied)
-    );
+    for (changes, class) in [
+        (vec![Change::Created], None),
+        (vec![settled(confirmed, Evidence::NeverSent)], Some(AttemptClass::NotSent)),
+        (vec![settled(confirmed, probe)], None),
+        (vec![doubted(Doubt::AnswerLost)], Some(AttemptClass::NoReply)),
+        (vec![doubted(Doubt::ToolError)], Some(AttemptClass::Replied)),
+        (vec![settled(none, Evidence::None)], Some(AttemptClass::NoReply)),
+        (vec![settled(none, Evidence::Answer(Word::Success))], Some(AttemptClass::Replied)),
+        (vec![settled(none, Evidence::NeverSent)], Some(AttemptClass::NotSent)),
+    ] {
+        assert_eq!(AttemptClass::of(&changes), class, "{changes:?}");
+    }
+}
+
+#[test]
+fn r4_5_every_inquiry_survives_its_columns() {
+    let (since, next) = (UnixMillis(7), UnixMillis(9));
+    let last = Some(Finding::NotApplied(Standing::Open));
+    for inquiry in [
+        Inquiry::Idle,
+        Inquiry::Reconciling { since, tries: 0, next, last: None },
+        Inquiry::Reconciling { since, tries: 3, next, last },
+        Inquiry::Person { since, why: HandOff::Contradiction },
+    ] {
+        for closed_at in [None, Some(UnixMillis(5))] {
+            let stage = Stage::Settled(Outcome::Assumed);
+            let mut operation = Operation::new(Effect::Reversible, Replay::Never);
+            operation = Operation { stage, attempts: 2, cleared: 1, closed_at, inquiry, ..operation };
+            let back = owned_operation(OperationColumns::of(&operation)).operation(PLACE).unwrap();
+            assert_eq!(back, operation);
+        }
+    }
+    let mut columns =
+        owned_operation(OperationColumns::of(&Operation::new(Effect::Reversible, Replay::Never)));
+    columns.inquiry = InquiryKind::Person.code();
+    assert!(matches!(
+        columns.operation(PLACE),
+        Err(Error::Corrupt { column: "inquiry_why" | "inquiry_since_ms", .. })
+    ));
 }
