@@ -79,7 +79,7 @@ fn r4_5_every_stage_against_every_command() {
 /// Every inquiry that there can be, with the outcomes that can have it.
 fn inquired() -> Vec<(Stage, Inquiry)> {
     let since = UnixMillis(1_100);
-    let asking = |last| Inquiry::Reconciling {
+    let asking = |last: Option<Finding>| Inquiry::Reconciling {
         since,
         tries: u32::from(last.is_some()),
         next: UnixMillis(1_400),

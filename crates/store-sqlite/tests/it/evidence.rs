@@ -77,7 +77,7 @@ async fn r6_5_no_answer_and_no_payload_is_in_the_log_or_stays_with_a_closed_ques
             "dispatched 1000000\nasked in-1 form",
             "answer_taken in-1",
             "answer_settled in-1",
-            "settled reported_applied\nended 1000000 returned",
+            "settled reported_applied answer success\nended 1000000 returned",
         ]
     );
     let question = "SELECT key || ' ' || phase || ' ' || kind || ' ' || (params IS NULL) FROM input_request";
