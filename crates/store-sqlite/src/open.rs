@@ -59,6 +59,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Opened, Error> {
     }
     set_up(&database, options, &place)?;
     check(&database, &path, ended_uncleanly, &place)?;
+    if ended_uncleanly {
+        settle(&database, &place)?;
+    }
     migrate::migrate(&mut database, &place)?;
     let secret = database.query_row("SELECT secret FROM meta", [], |row| row.get(0)).map_err(said)?;
     Ok(Opened { path, place, secret, database, lock })
@@ -103,4 +106,19 @@ fn check(database: &Connection, path: &Path, ended_uncleanly: bool, place: &str)
     }
     let detail = found.lines().next_back().unwrap_or_default().to_owned();
     Err(Error::Damaged { place: place.to_owned(), detail })
+}
+
+/// Makes durable what the process before left in the log. It may have been killed between the write of a commit and
+/// its sync: then we read what a loss of power can still take away, and whoever we tell of it would see it go back
+/// (INV-05). To move the log into the file syncs the log first. A disk that is full then changes nothing more.
+fn settle(database: &Connection, place: &str) -> Result<(), Error> {
+    let moved = database.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    match moved.map_err(|error| error_for(place, "make the log durable", &error)) {
+        Ok(()) => Ok(()),
+        Err(Error::Full { .. }) => {
+            tracing::warn!("the log could not be moved into the file, since the disk is full");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
 }

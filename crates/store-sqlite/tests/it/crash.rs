@@ -10,6 +10,7 @@ use taskgate_store::{Join, Store};
 use taskgate_store_sqlite::SqliteStore;
 
 use crate::child::{Actor, order, say};
+use crate::whole::assert_whole;
 
 const ROUNDS: u64 = 24;
 const CLIENTS: usize = 8;
@@ -65,76 +66,6 @@ fn check(path: &Path, acknowledged: &BTreeMap<String, u64>, round: u64) {
         store.close().await;
     });
     assert_whole(&Connection::open(path).unwrap());
-}
-
-/// Nothing is torn: each task has its operation, its params, and one event for each of its versions; and it is over
-/// exactly if it says so everywhere.
-pub(crate) fn assert_whole(database: &Connection) {
-    let ok: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(ok, "ok");
-    for (what, sql) in [
-        (
-            "a task without its operation",
-            "SELECT count(*) FROM task t LEFT JOIN operation o USING (principal, operation_id)
-                WHERE o.task_id IS NOT t.task_id",
-        ),
-        (
-            "a task without its params",
-            "SELECT count(*) FROM task t LEFT JOIN payload p
-                ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 0 WHERE p.bytes IS NULL",
-        ),
-        (
-            "a result without an ending, or an ending without its result (INV-06)",
-            "SELECT count(*) FROM task t LEFT JOIN payload p
-                ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 1
-                WHERE (p.bytes IS NOT NULL) <> coalesce(t.ending IN (1, 2, 3), 0)",
-        ),
-        (
-            "a log with a gap (INV-04)",
-            "SELECT count(*) FROM (SELECT count(*) AS events, min(version) AS first, max(version) AS last
-                FROM task_event GROUP BY principal, task_id) WHERE first <> 1 OR events <> last",
-        ),
-        (
-            "a log that is not the task's",
-            "SELECT count(*) FROM task t WHERE version <> (SELECT max(version) FROM task_event e
-                WHERE e.principal = t.principal AND e.task_id = t.task_id)",
-        ),
-        (
-            "not exactly one terminal event (INV-06)",
-            "SELECT count(*) FROM task t WHERE (state = 2) <> (SELECT count(*) FROM task_event e
-                WHERE e.principal = t.principal AND e.task_id = t.task_id
-                AND (e.body LIKE 'ended %' OR e.body LIKE '%' || char(10) || 'ended %'))",
-        ),
-        (
-            "a phase that is not that of task and operation",
-            "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
-                WHERE phase <> iif(o.stage < 3 OR t.state < 2, 0, iif(o.stage = 4, 1, 2))",
-        ),
-        (
-            "a flag for the same call that is not that of task, operation, frame and fetch",
-            "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
-                WHERE takes_same_call <> (phase = 0 OR (phase = 1 AND o.doubt <> 1))
-                    + 2 * (coalesce(ending IN (1, 2), 0) AND o.frame IS NOT NULL AND fetched_ms IS NULL)",
-        ),
-        (
-            "a count of questions that is wrong",
-            "SELECT count(*) FROM task t WHERE questions <> (SELECT count(*) FROM input_request i
-                WHERE i.principal = t.principal AND i.task_id = t.task_id AND i.phase < 2)",
-        ),
-        (
-            "a payload or question of no task",
-            "SELECT count(*) FROM (SELECT principal, task_id FROM payload
-                UNION ALL SELECT principal, task_id FROM input_request) NATURAL LEFT JOIN task
-                WHERE version IS NULL",
-        ),
-        (
-            "a key of no operation",
-            "SELECT count(*) FROM idempotency NATURAL LEFT JOIN operation WHERE stage IS NULL",
-        ),
-    ] {
-        let count: i64 = database.query_row(sql, [], |row| row.get(0)).unwrap();
-        assert_eq!(count, 0, "{what}");
-    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::crash::assert_whole;
+use crate::whole::assert_whole;
 
 prop_state_machine! {
     #![proptest_config(Config { cases: Config::default().cases * 3 / 16, max_shrink_iters: 2_000, ..Config::default() })]

@@ -11,7 +11,7 @@ use taskgate_store::conformance::sample::{
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
-use crate::crash::assert_whole;
+use crate::whole::assert_whole;
 
 fn store() -> (TempDir, SqliteStore) {
     let folder = tempfile::tempdir().unwrap();

@@ -11,3 +11,4 @@ mod evidence;
 mod fences;
 mod opening;
 mod scale;
+mod whole;

@@ -1,0 +1,152 @@
+//! Whether a store that comes back keeps what was promised.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use taskgate_power::Recording;
+use taskgate_store::conformance::sample::{self, somebody};
+use taskgate_store::record::Record;
+use taskgate_store::{Created, Join, Store};
+use taskgate_store_sqlite::SqliteStore;
+
+use crate::diary::{Diary, Found, Known, Position};
+use crate::whole::look_whole;
+
+/// Opens the store in `path` and compares it with what `diary` promised when the power went at `at`.
+///
+/// # Errors
+/// The first promise that was broken, in words.
+pub(crate) async fn check(path: &Path, diary: &Diary, at: Position) -> Result<Found, String> {
+    // Nothing more is lost here, so nothing need be synced.
+    let _unsynced = Recording::start(path.parent().unwrap(), Duration::ZERO);
+    let store = SqliteStore::open(path).map_err(|error| format!("it does not open: {error}"))?;
+    let found = look(&store, diary, at).await;
+    store.close().await;
+    let found = found?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let database = Connection::open_with_flags(path, flags).map_err(|error| error.to_string())?;
+    look_whole(&database)?;
+    evidence(&database, diary, at)?;
+    Ok(found)
+}
+
+/// As [`check`], in a store that is open.
+pub(crate) async fn look(store: &SqliteStore, diary: &Diary, at: Position) -> Result<Found, String> {
+    if diary.opened.is_some_and(|opened| opened <= at) && store.secret() != diary.secret {
+        return Err("the store has another secret".into());
+    }
+    let mut found = Found::default();
+    let mut gone = 0;
+    for (id, known) in &diary.tasks {
+        let record = store
+            .load(&somebody(), &sample::id(id))
+            .await
+            .map_err(|error| format!("{id} cannot be read: {error}"))?;
+        match record {
+            Some(record) => {
+                is_one_of(id, known, &record, at)?;
+                found.tasks.insert(id.clone(), record);
+            }
+            None if known.is_doomed && diary.purges.iter().any(|(span, _)| span.may_be(at)) => {
+                gone += usize::from(known.versions[0].0.is_promised(at));
+            }
+            None if known.versions[0].0.is_promised(at) => {
+                return Err(format!("{id} was acknowledged and is gone (INV-01)"));
+            }
+            None => {}
+        }
+    }
+    let purged: usize =
+        diary.purges.iter().filter(|(span, _)| span.is_promised(at)).map(|(_, count)| count).sum();
+    if gone < purged {
+        return Err(format!("{purged} tasks were purged and {gone} are gone"));
+    }
+    for (key, values) in &diary.sessions {
+        let session = store.session(key).await.map_err(|error| error.to_string())?;
+        let first = values.iter().rposition(|(span, _)| span.is_promised(at));
+        let possible = values.iter().skip(first.unwrap_or(0)).filter(|(span, _)| span.may_be(at));
+        let none = (first.is_none()).then_some(&None);
+        if !possible.map(|(_, value)| value).chain(none).any(|value| *value == session) {
+            return Err(format!("session {key} is not as it was acknowledged: {session:?}"));
+        }
+        if let Some(session) = session {
+            found.sessions.insert(key.clone(), session);
+        }
+    }
+    again(store, diary, at).await?;
+    Ok(found)
+}
+
+/// The record is one that was written, to the byte, and none older than what was promised.
+fn is_one_of(id: &str, known: &Known, record: &Record, at: Position) -> Result<(), String> {
+    let Some((span, asked)) = known.versions.get(record.version as usize - 1) else {
+        return Err(format!("{id} is at version {} that nobody wrote", record.version));
+    };
+    if !span.may_be(at) {
+        return Err(format!("{id} is at version {} that was not written yet", record.version));
+    }
+    let plain = Record { fetched: None, ..record.clone() };
+    if plain != *asked {
+        return Err(format!("{id} is not what was written as version {} (INV-03)", record.version));
+    }
+    let promised = known.versions.iter().filter(|(span, _)| span.is_promised(at)).count();
+    if record.version < promised as u64 {
+        return Err(format!(
+            "{id} is at version {}, and {promised} was acknowledged (INV-01)",
+            record.version
+        ));
+    }
+    match (&known.fetched, record.fetched) {
+        (Some((_, at)), Some(found)) if found == *at => Ok(()),
+        (Some((span, _)), None) if !span.is_promised(at) => Ok(()),
+        (None, None) => Ok(()),
+        (expected, found) => Err(format!("{id} was fetched {expected:?} and says {found:?}")),
+    }
+}
+
+/// A call that comes again after the restart is the one that was acknowledged: by its frame, and by its key (INV-16).
+async fn again(store: &SqliteStore, diary: &Diary, at: Position) -> Result<(), String> {
+    for (id, known) in &diary.tasks {
+        let (span, first) = &known.versions[0];
+        if !span.is_promised(at) || first.call.key.is_none() {
+            continue;
+        }
+        for by_key in [false, true] {
+            let mut again = first.clone();
+            again.id = sample::id(&format!("later-{id}"));
+            again.operation_id.0 += "-later";
+            if by_key {
+                again.call.frame = None;
+            } else {
+                again.call.key = None;
+            }
+            let created = store.create(Arc::new(again), Join::SameKey).await;
+            match created.map_err(|error| error.to_string())? {
+                Created::Joined(Some(joined)) if joined.id == first.id => {}
+                other @ (Created::New | Created::Joined(_)) => {
+                    return Err(format!("{id} was called again and is {other:?} (INV-16)"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was acknowledged has its operation and its events, also if the task was purged since (INV-30).
+fn evidence(database: &Connection, diary: &Diary, at: Position) -> Result<(), String> {
+    let sql = "SELECT (SELECT count(*) FROM operation WHERE task_id = ?1),
+        (SELECT count(*) FROM task_event WHERE task_id = ?1)";
+    let mut statement = database.prepare(sql).map_err(|error| error.to_string())?;
+    for (id, known) in &diary.tasks {
+        let promised = known.versions.iter().filter(|(span, _)| span.is_promised(at)).count() as i64;
+        let (operations, events): (i64, i64) = statement
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(|error| error.to_string())?;
+        if promised > 0 && (operations != 1 || events < promised) {
+            return Err(format!("{id} has {operations} operations and {events} events of {promised}"));
+        }
+    }
+    Ok(())
+}
