@@ -5,6 +5,8 @@
 //! stopped. `docs/matrix.md` is the outcome: a cell that passes where the page says that it does not fails the test,
 //! and the other way round. `cargo xtask matrix` writes the page, and plays a part of the matrix only if asked.
 //!
+//! All that passes on the lines meanwhile is judged by the official schemas; `docs/captures.md` says what was seen.
+//!
 //! The peers must be installed (`tests/peers/install`): a cell whose peer is missing fails.
 #![allow(
     clippy::unwrap_used,
@@ -13,12 +15,18 @@
     reason = "a test that meets what it does not expect fails; this one takes real time, and is told what to play"
 )]
 
+#[path = "../capture/mod.rs"]
+mod capture;
+mod captures;
 mod cast;
 mod drivers;
 mod faults;
 mod page;
 mod play;
+mod rest;
 mod stage;
+#[path = "../load/wire.rs"]
+mod wire;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -40,7 +48,7 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
     let clients: Vec<&'static Client> = named(&CLIENTS, "MATRIX_CLIENTS", |client| client.name);
     let servers: Vec<&'static Server> = named(&SERVERS, "MATRIX_SERVERS", |server| server.name);
     let whole = clients.len() == CLIENTS.len() && servers.len() == SERVERS.len();
-    let mut outcomes = play::all(&clients, &servers);
+    let (mut outcomes, heard) = play::all(&clients, &servers);
 
     let mut wrong = Vec::new();
     for (cell, outcome) in &outcomes {
@@ -59,6 +67,7 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
             }
         }
     }
+    wrong.extend(captures::wrong(&heard, whole));
     let unheard = unheard(&outcomes, whole);
     assert!(wrong.is_empty() && unheard.is_empty(), "{}\n{}", wrong.join("\n"), unheard.join("\n"));
     if whole {
@@ -69,6 +78,7 @@ fn every_client_gets_along_with_every_server_as_the_page_says() {
             }
         }
         page::check(&outcomes);
+        captures::check(&heard);
     }
 }
 

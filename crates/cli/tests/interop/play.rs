@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::captures::{self, Heard};
 use crate::cast::Scenario::{self, Cancel, Reconnect, Refuse};
 use crate::cast::{Call, Client, SCENARIOS, Server, VIAS, Via};
 use crate::drivers::{Drivers, Said};
 use crate::faults::{FAULTS, fault};
 use crate::page::{Cell, Outcome};
+use crate::rest;
 use crate::stage::{self, Stage};
 
 /// Pairs that are played at the same time. Most of them wait: for a tool, or for the next read.
@@ -32,7 +34,10 @@ struct Game {
     alone: Mutex<()>,
 }
 
-pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> BTreeMap<Cell, Outcome> {
+pub(crate) fn all(
+    clients: &[&'static Client],
+    servers: &[&'static Server],
+) -> (BTreeMap<Cell, Outcome>, Vec<Heard>) {
     let began = Instant::now();
     let stage = stage::set(servers.to_vec());
     // Drivers live as long as the thread that starts them, which is this one.
@@ -60,6 +65,9 @@ pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> B
     }
     let pairs = Mutex::new(pairs.into_iter());
     thread::scope(|scope| {
+        if servers.contains(&rest::server()) {
+            scope.spawn(|| rest::say(&game.stage));
+        }
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 loop {
@@ -95,10 +103,11 @@ pub(crate) fn all(clients: &[&'static Client], servers: &[&'static Server]) -> B
             });
         }
     });
+    let heard = captures::gather(&game.stage, clients, servers);
     if std::env::var_os("MATRIX_KEEP").is_some() {
         eprintln!("logs: {}", game.stage.keep().display());
     }
-    outcomes.into_inner().unwrap()
+    (outcomes.into_inner().unwrap(), heard)
 }
 
 /// A step that was planned: its mark in the journal, its call, and what the driver is told.
@@ -137,8 +146,8 @@ impl Game {
         let _alone = (via == Via::Http && server.confuses_clients()).then(|| self.alone.lock());
         let mut outcomes = Vec::new();
         let job = match via {
-            Via::Http => self.stage.over_http(server, via),
-            Via::Stdio => self.stage.over_stdio(server),
+            Via::Http => self.stage.over_http(client.name, server, via),
+            Via::Stdio => self.stage.over_stdio(client.name, server),
         };
         let steps: Vec<_> =
             together.iter().map(|planned| planned.step(planned.scenario.word(), via)).collect();
@@ -163,12 +172,12 @@ impl Game {
 
     /// A scenario in sessions of its own.
     fn apart(&self, client: &Client, server: &Server, planned: &Planned, via: Via) -> Outcome {
-        let job = || self.stage.over_http(server, via);
+        let job = |client| self.stage.over_http(client, server, via);
         let mut word = planned.scenario.word();
         let mut task = None;
         if let Some(starter) = client.starter {
             let step = planned.step("start", Via::Http);
-            let said = self.drivers.play(starter, job(), vec![step], STEP * 2).pop();
+            let said = self.drivers.play(starter, job(starter), vec![step], STEP * 2).pop();
             task = said.as_ref().and_then(|said| said["task_id"].as_str().map(str::to_owned));
             if task.is_none() {
                 return Outcome::Failed(format!("{starter} could not start it: {}", words(said.as_ref())));
@@ -179,7 +188,7 @@ impl Game {
         }
         let mut step = planned.step(word, Via::Http);
         step["task"] = json!(task);
-        let said = self.drivers.play(client.name, job(), vec![step], planned.timeout + STEP).pop();
+        let said = self.drivers.play(client.name, job(client.name), vec![step], planned.timeout + STEP).pop();
         self.judge(server, via, planned, said)
     }
 

@@ -1,16 +1,18 @@
 //! One gateway, and the servers behind it over HTTP and over stdio.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::capture::tap::{self, Exchange, Exchanges, Pipe};
 use crate::cast::{Kind, Server, Via};
 
 /// How long a journal may take to show what is in it already: it is written by another process.
@@ -18,7 +20,12 @@ const JOURNAL: Duration = Duration::from_secs(5);
 
 pub(crate) struct Stage {
     folder: TempDir,
-    gateway: String,
+    /// The gateway's port.
+    gateway: u16,
+    /// What passes to each server over HTTP.
+    backs: BTreeMap<&'static str, Exchanges>,
+    /// The port at which each client finds the gateway, and what passes there.
+    fronts: Mutex<BTreeMap<&'static str, (u16, Exchanges)>>,
 }
 
 /// Sets it for these servers. Its processes end with this one.
@@ -76,6 +83,7 @@ impl Stage {
         let folder = TempDir::new().unwrap();
         let at = |name: &str| folder.path().join(name);
         let serve = peers().join("serve");
+        let mut backs = BTreeMap::new();
         let mut config = format!(
             // Short, so that a client without tasks meets a handle, and few pages of a long result.
             "[limits]\nsync_budget = \"1s\"\ntask_after = \"500ms\"\npage_text = \"256KiB\"\n\
@@ -90,14 +98,17 @@ impl Stage {
             let port: u16 = start(&command, &at(&format!("{name}.log")), |line| {
                 line.strip_prefix("ready ").and_then(|port| port.trim().parse().ok())
             });
+            let (port, exchanges) = tap::http(port);
+            backs.insert(name, exchanges);
             config.push_str(&format!("[servers.{name}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"));
             if server.speaks_over(Via::Stdio) {
                 // Nothing asks over this one but server-everything; so one process serves all who come.
                 let shared = server.kind != Kind::Everything;
+                let [command, script, base] = tap::pipe(folder.path(), &back(name, None));
                 config.push_str(&format!(
-                    "[servers.{name}-stdio]\ncommand = {:?}\nargs = [{name:?}]\nshared = {shared}\n\
+                    "[servers.{name}-stdio]\ncommand = {command:?}\nargs = {:?}\nshared = {shared}\n\
                      env = {{ PEER_JOURNAL = {:?} }}\n",
-                    serve.to_str().unwrap(),
+                    [&script, &base, serve.to_str().unwrap(), name],
                     journal.to_str().unwrap(),
                 ));
             }
@@ -108,10 +119,10 @@ impl Stage {
         let gateway = start(&command, &at("gateway.log"), |line| {
             let line: Value = serde_json::from_str(line).ok()?;
             let url = line.get("url")?.as_str()?.to_owned();
-            let root = url.strip_prefix("http://")?.split('/').next()?.to_owned();
-            Some(format!("http://{root}"))
+            let root = url.strip_prefix("http://")?.split('/').next()?;
+            root.rsplit(':').next()?.parse().ok()
         });
-        Stage { folder, gateway }
+        Stage { folder, gateway, backs, fronts: Mutex::default() }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -123,20 +134,52 @@ impl Stage {
         self.folder.keep()
     }
 
-    /// A job for a driver: the gateway's endpoint that leads to the server over `behind`.
-    pub(crate) fn over_http(&self, server: &Server, behind: Via) -> Value {
+    /// A job for a client's driver: the gateway's endpoint that leads to the server over `behind`.
+    pub(crate) fn over_http(&self, client: &'static str, server: &Server, behind: Via) -> Value {
         let stdio = if behind == Via::Stdio { "-stdio" } else { "" };
-        json!({ "http": format!("{}/{}{stdio}/mcp", self.gateway, server.name) })
+        let mut fronts = self.fronts.lock().unwrap();
+        let (port, _) = fronts.entry(client).or_insert_with(|| tap::http(self.gateway));
+        json!({ "http": format!("http://127.0.0.1:{port}/{}{stdio}/mcp", server.name) })
     }
 
-    /// A job for a driver: a gateway of its own in the place of the server's command.
-    pub(crate) fn over_stdio(&self, server: &Server) -> Value {
-        let serve = peers().join("serve");
-        let taskgate = env!("CARGO_BIN_EXE_taskgate");
-        json!({
-            "command": [taskgate, "run", "--foreground", "--ephemeral", "--", serve, server.name],
-            "env": { "PEER_JOURNAL": self.journal(server) },
-        })
+    /// A job for a client's driver: a gateway of its own in the place of the server's command.
+    pub(crate) fn over_stdio(&self, client: &str, server: &Server) -> Value {
+        let serve = peers().join("serve").to_str().unwrap().to_owned();
+        let run = [env!("CARGO_BIN_EXE_taskgate"), "run", "--foreground", "--ephemeral", "--"];
+        let mut command = tap::pipe(self.folder(), &front(client, server.name)).to_vec();
+        command.extend(run.map(str::to_owned));
+        command.extend(tap::pipe(self.folder(), &back(server.name, Some(client))));
+        command.extend([serve, server.name.to_owned()]);
+        json!({ "command": command, "env": { "PEER_JOURNAL": self.journal(server) } })
+    }
+
+    /// What passed over HTTP between this client and the gateway, by the endpoint's name.
+    pub(crate) fn heard_of_client(&self, client: &str) -> BTreeMap<String, Vec<Exchange>> {
+        let mut by_endpoint: BTreeMap<String, Vec<Exchange>> = BTreeMap::new();
+        let fronts = self.fronts.lock().unwrap();
+        let all = fronts.get(client).map(|(_, exchanges)| std::mem::take(&mut *exchanges.lock().unwrap()));
+        for exchange in all.unwrap_or_default() {
+            let name = exchange.path.split('/').nth(1).unwrap_or_default().to_owned();
+            by_endpoint.entry(name).or_default().push(exchange);
+        }
+        by_endpoint
+    }
+
+    /// What passed over HTTP between the gateway and this server.
+    pub(crate) fn heard_of_server(&self, server: &str) -> Vec<Exchange> {
+        self.backs.get(server).map(|back| std::mem::take(&mut *back.lock().unwrap())).unwrap_or_default()
+    }
+
+    /// What passed over stdio: between this client and a gateway that it started, and between that gateway and the
+    /// server.
+    pub(crate) fn heard_of_pair(&self, client: &str, server: &str) -> (Vec<Pipe>, Vec<Pipe>) {
+        let read = |name: String| tap::pipes(self.folder(), &name);
+        (read(front(client, server)), read(back(server, Some(client))))
+    }
+
+    /// What passed between the gateway and the processes of a server that it started.
+    pub(crate) fn heard_of_child(&self, server: &str) -> Vec<Pipe> {
+        tap::pipes(self.folder(), &back(server, None))
     }
 
     fn journal(&self, server: &Server) -> PathBuf {
@@ -171,4 +214,14 @@ impl Stage {
             })
             .count()
     }
+}
+
+/// What a tap between a client and a gateway that it starts is called.
+fn front(client: &str, server: &str) -> String {
+    format!("front-{client}-{server}")
+}
+
+/// What a tap between a gateway and a server that it starts is called.
+fn back(server: &str, client: Option<&str>) -> String {
+    format!("back-{server}-{}", client.unwrap_or("shared"))
 }
