@@ -24,8 +24,10 @@ pub(crate) enum Chore {
         #[arg(value_name = "ROW")]
         rows: Vec<String>,
     },
-    /// Play every client with every server, and write docs/matrix.md
+    /// Play every client with every server, and write docs/matrix.md and docs/captures.md
     Matrix(Matrix),
+    /// Have clients of every kind call at once on the same endpoints, and check every message
+    Load(Load),
     /// The instant MCP server that the benchmarks call
     #[command(hide = true)]
     Back {
@@ -101,6 +103,23 @@ pub(crate) struct Matrix {
     /// Keep the folder with the logs
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+/// How long, and how many.
+#[derive(Args, Debug)]
+pub(crate) struct Load {
+    /// How long they call
+    #[arg(long, default_value_t = 5)]
+    pub(crate) minutes: u64,
+    /// Clients of each kind
+    #[arg(long, default_value_t = 16)]
+    pub(crate) clients: u64,
+    /// What they choose follows from it [default: any, and printed]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// The gateway's binary [default: a release build, made now]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) gateway: Option<PathBuf>,
 }
 
 /// One measurement.

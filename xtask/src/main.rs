@@ -2,7 +2,8 @@
 //!
 //! - [`bench`]: the figures of `docs/benchmarks.md`, as ratios to references taken in the same run
 //! - [`load`]: the load generator
-//! - [`matrix`]: every client with every server, and `docs/matrix.md`
+//! - [`matrix`]: every client with every server, `docs/matrix.md` and `docs/captures.md`
+//! - [`crowd`]: clients of every kind at once, each message checked
 //! - [`serve`]: what it is pointed at besides the gateway: an instant MCP server, a thin proxy, a bare answer
 //! - [`sqlite`]: bare durable group commit
 //! - [`report`]: figures, marks, the table
@@ -11,6 +12,7 @@
 
 mod args;
 mod bench;
+mod crowd;
 mod disk;
 mod gateway;
 mod load;
@@ -31,6 +33,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Bench(options) => bench::run(&options),
         Chore::Rows { rows } => rows::run(&rows),
         Chore::Matrix(options) => matrix::run(&options),
+        Chore::Load(options) => crowd::run(&options),
         Chore::Back { era } => serve::back::run(era),
         Chore::Thin { upstream } => serve::thin::run(upstream),
         Chore::Stdio { .. } => serve::stdio::run(),
