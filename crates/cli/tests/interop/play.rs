@@ -65,9 +65,6 @@ pub(crate) fn all(
     }
     let pairs = Mutex::new(pairs.into_iter());
     thread::scope(|scope| {
-        if servers.contains(&rest::server()) {
-            scope.spawn(|| rest::say(&game.stage));
-        }
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 loop {
@@ -103,6 +100,10 @@ pub(crate) fn all(
             });
         }
     });
+    // Alone: a question that comes late, on a busy machine, is asked by a handle instead.
+    if servers.contains(&rest::server()) {
+        rest::say(&game.stage);
+    }
     let heard = captures::gather(&game.stage, clients, servers);
     if std::env::var_os("MATRIX_KEEP").is_some() {
         eprintln!("logs: {}", game.stage.keep().display());
