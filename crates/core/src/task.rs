@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::time::{Millis, UnixMillis};
 
 /// A task's state and everything that the state machine knows.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Task {
     /// Where it stands.
     pub state: State,
@@ -32,7 +32,7 @@ pub struct Task {
 }
 
 /// Where a task stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum State {
     /// The work goes on.
     Working,
@@ -48,7 +48,7 @@ pub enum State {
 }
 
 /// How a task ended. What became of the effect in the world is the operation's outcome, never this (R4.7).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Ending {
     /// A promise to cancel was given; later news changes nothing here.
     Cancelled,
@@ -69,7 +69,7 @@ pub enum Ending {
 }
 
 /// Why we ended a task ourselves.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
     /// The call never left us; doing it again is safe.
     NeverSent(String),
@@ -124,7 +124,7 @@ impl QuestionKind {
 }
 
 /// One request by the back for something that only the caller has.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Question {
     /// What kind it is.
     pub kind: QuestionKind,
@@ -135,7 +135,7 @@ pub struct Question {
 }
 
 /// The questions that wait: at least one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Asked(BTreeMap<QuestionKey, Question>);
 
 impl Asked {
@@ -153,7 +153,7 @@ impl Asked {
 }
 
 /// How long the handle lives. The work's deadline and the retention of evidence are other things (R3.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Lifetime {
     /// When the task was made.
     pub created: UnixMillis,

@@ -95,6 +95,7 @@ impl Operation {
             }
             Stage::Settled(held @ Outcome::Assumed) => match word.verdict() {
                 None => Err(OutOfStage),
+                Some(Verdict::NotApplied) if self.has_earlier_attempts() => Err(OutOfStage),
                 Some(told) => {
                     let settled = self.heard(word);
                     let against = contradiction(*held, told, &Evidence::Answer(word));
@@ -112,9 +113,7 @@ impl Operation {
         match &self.stage {
             // Only the first attempt's failure to leave proves anything: an earlier one may have arrived, unless all
             // earlier ones were cleared.
-            Stage::Dispatched { .. } if self.attempts > self.cleared + 1 => {
-                Ok(vec![self.lost(Doubt::AnswerLost)])
-            }
+            Stage::Dispatched { .. } if self.has_earlier_attempts() => Ok(vec![self.lost(Doubt::AnswerLost)]),
             Stage::Prepared | Stage::Dispatched { .. } => Ok(vec![Event::Settled {
                 outcome: self.unless_read_only(Outcome::Confirmed(Verdict::NotApplied)),
                 evidence: Evidence::NeverSent,
@@ -275,6 +274,11 @@ impl Operation {
         }
     }
 
+    /// Whether an attempt before the last may have arrived.
+    fn has_earlier_attempts(&self) -> bool {
+        self.attempts > self.cleared + 1
+    }
+
     fn heard(&self, word: Word) -> Event {
         let told = |verdict| Event::Settled {
             outcome: self.unless_read_only(Outcome::Reported(verdict)),
@@ -282,6 +286,10 @@ impl Operation {
         };
         match word {
             Word::Success => told(Verdict::Applied),
+            // Said of one attempt, while an earlier one may have done it.
+            Word::NotUnderstood if self.has_earlier_attempts() => {
+                self.doubted(Doubt::PeerError, Evidence::Answer(word))
+            }
             Word::NotUnderstood => told(Verdict::NotApplied),
             Word::ToolError => self.doubted(Doubt::ToolError, Evidence::Answer(word)),
             Word::OtherError => self.doubted(Doubt::PeerError, Evidence::Answer(word)),

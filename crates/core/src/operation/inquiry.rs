@@ -6,7 +6,7 @@ use crate::time::UnixMillis;
 ///
 /// Only an unknown, a reported or an assumed outcome is asked after. A contradiction waits for a person whatever the
 /// outcome.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Inquiry {
     /// Nothing.
     #[default]

@@ -51,7 +51,7 @@ pub enum Replay {
 }
 
 /// The task of the back that carries out the operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Upstream {
     /// The back's own task id. Never shown to a client.
     pub task_id: String,
@@ -60,7 +60,7 @@ pub struct Upstream {
 }
 
 /// How far an operation has come.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
     /// Recorded; nothing has been sent.
     Prepared,
@@ -141,7 +141,7 @@ pub enum Doubt {
 }
 
 /// A domain operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Operation {
     /// What it does to the world.
     pub effect: Effect,

@@ -239,6 +239,20 @@ fn r4_5_a_second_attempt_that_never_left_proves_nothing_about_the_first() {
 }
 
 #[test]
+fn r4_5_a_second_attempt_that_is_not_understood_proves_nothing_about_the_first() {
+    let mut operation = Operation::new(Effect::Consequential, Replay::Natural);
+    for _ in 0..2 {
+        operation = after(operation, UnixMillis(0), Command::Dispatch);
+    }
+    assert_eq!(
+        operation.decide(UnixMillis(1), Command::Hear(Word::NotUnderstood)),
+        Ok(vec![Event::Doubted { doubt: Doubt::PeerError }])
+    );
+    operation.stage = Stage::Settled(Outcome::Assumed);
+    assert_eq!(operation.decide(UnixMillis(1), Command::Hear(Word::NotUnderstood)), Err(OutOfStage));
+}
+
+#[test]
 fn inv_12_what_is_cleared_may_be_sent_once_more_and_then_only_that_attempt_counts() {
     let operation = Operation::new(Effect::Consequential, Replay::Never);
     let mut operation = after(operation, UnixMillis(0), Command::Dispatch);
