@@ -1,12 +1,14 @@
 //! A stateless call that was asked something and comes again with the answers (B-122 to B-130, G-013).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 use taskgate_core::id::TaskId;
-use taskgate_core::task::{Question, QuestionKind};
+use taskgate_core::task::{Question, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::record::Record;
 use taskgate_wire::errors;
-use taskgate_wire::json;
+use taskgate_wire::json::{self, Object};
 use taskgate_wire::mrtr::{self, Retry};
 use taskgate_wire::offers::Offers;
 use taskgate_wire::question;
@@ -25,19 +27,75 @@ const STATE_LIFE: Millis = Millis::hours(24);
 
 const PURPOSE: &str = "tools/call";
 
-/// What the state leads to: a task, whose id follows.
-const TASK: &str = "task:";
+/// What the state leads to: a call that is recorded, described by what follows.
+const RECORDED: &str = "recorded:";
 
 /// What the state leads to: nothing yet, since the call never began.
 const AGAIN: &str = "again";
 
-/// The `requestState` that leads back to a call: sealed, and bound to the caller, the tool and the arguments. It
-/// holds nothing but the task's id; what the server itself wants back stays with us (G-014).
-pub(crate) fn seal(checked: &Checked<'_>, record: &Record) -> String {
+/// The result that asks a client for what a recorded call waits for (B-124).
+///
+/// Its `requestState` leads back to the call: sealed, and bound to the caller, the tool and the arguments. It holds the
+/// task's id and what the questions are called here; what the server itself wants back stays with us (G-014).
+pub(crate) fn ask(checked: &Checked<'_>, record: &Record, open: &BTreeMap<QuestionKey, Question>) -> Reply {
+    let names = names(open);
     let now = checked.exchange.gateway.engine.clock().now();
     let expires = UnixMillis(record.deadline.0.min((now + STATE_LIFE).0));
-    let payload = format!("{TASK}{}", record.id.expose());
-    write(checked.exchange, &checked.tool, checked.digest(), expires, &payload)
+    let payload = Asked::write(&record.id, &names);
+    let state = write(checked.exchange, &checked.tool, checked.digest(), expires, &payload);
+    let questions = names.into_iter().zip(open.values()).map(|((_, name), question)| (name, question));
+    Reply::result(checked.exchange.request.id(), text(&mrtr::write(questions, Some(&state))))
+}
+
+/// What the questions of one round are called towards the client: as their server calls them, so that a client that
+/// knows that server knows them too. If it gave them no names, or one name twice, they are called by our keys.
+///
+/// A server may use a name again in a later round. That cannot mix them up, since each round's state says which of our
+/// keys a name stood for (B-092).
+fn names(open: &BTreeMap<QuestionKey, Question>) -> Vec<(&QuestionKey, &str)> {
+    let own: BTreeSet<_> = open.values().filter_map(|question| question.back_key.as_deref()).collect();
+    let are_distinct = own.len() == open.len();
+    let named = open.iter().map(|(key, question)| match &question.back_key {
+        Some(name) if are_distinct => (key, name.as_str()),
+        Some(_) | None => (key, key.0.as_str()),
+    });
+    named.collect()
+}
+
+/// What a state says of the recorded call that it leads to.
+struct Asked {
+    task: TaskId,
+    /// Our keys of the questions, by the names under which they were asked.
+    keys: BTreeMap<String, String>,
+}
+
+impl Asked {
+    fn write(task: &TaskId, names: &[(&QuestionKey, &str)]) -> String {
+        let mut keys = String::new();
+        for (key, name) in names {
+            let comma = if keys.is_empty() { "" } else { "," };
+            keys.push_str(&format!("{comma}{}:{}", json::string_literal(name), json::string_literal(&key.0)));
+        }
+        format!("{RECORDED}{{\"task\":\"{}\",\"asked\":{{{keys}}}}}", task.expose())
+    }
+
+    /// Nothing if we did not write it.
+    fn read(payload: &str) -> Option<Asked> {
+        let object = Object::parse(payload.strip_prefix(RECORDED)?).ok()?;
+        let task = TaskId::parse(&object.str("task")?).ok()?;
+        let asked = Object::parse(object.get("asked")?).ok()?;
+        let keys = asked
+            .members()
+            .map(|member| Some((member.name.into_owned(), json::string(member.value)?.into_owned())))
+            .collect::<Option<_>>()?;
+        Some(Asked { task, keys })
+    }
+
+    /// The answers by our keys. What was not asked is left out (B-130).
+    fn answers<'a>(&self, named: Vec<(String, &'a str)>) -> Vec<(String, &'a str)> {
+        let key = |(name, answer)| Some((self.keys.get::<String>(&name)?.clone(), answer));
+        named.into_iter().filter_map(key).collect()
+    }
 }
 
 /// Goes on with the call that the state leads to. It is not made again, unless it never began.
@@ -54,12 +112,9 @@ pub(crate) async fn go_on(checked: Checked<'_>, retry: Retry<'_>) -> Result<Repl
     if payload == AGAIN {
         return calls::again(checked).await;
     }
-    let id = payload
-        .strip_prefix(TASK)
-        .and_then(|id| TaskId::parse(id).ok())
-        .ok_or_else(RpcError::unknown_task)?;
-    let handle = find_id(checked.exchange, &id).await?;
-    take_answers(&checked.exchange.gateway, &handle, retry.answers).await?;
+    let asked = Asked::read(&payload).ok_or_else(RpcError::unknown_task)?;
+    let handle = find_id(checked.exchange, &asked.task).await?;
+    take_answers(&checked.exchange.gateway, &handle, asked.answers(retry.answers)).await?;
     let until = Wait::Until(checked.until());
     wait::wait(&checked, handle, until, Start::Fresh).await
 }

@@ -9,7 +9,6 @@ use taskgate_engine::{Handle, Signal};
 use taskgate_store::record::Record;
 use taskgate_wire::dialect::{b, fault_error};
 use taskgate_wire::json;
-use taskgate_wire::mrtr;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::time;
@@ -221,9 +220,7 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
             Asked::Told(created(checked, record))
         }
         (Via::Modern(_), Carry::Extension | Carry::Plain | Carry::Augmented) => {
-            let all = open.iter().map(|(key, question)| (key.0.as_str(), question));
-            let state = retry::seal(checked, record);
-            Asked::Told(Reply::result(checked.exchange.request.id(), text(&mrtr::write(all, Some(&state)))))
+            Asked::Told(retry::ask(checked, record, open))
         }
         (Via::Legacy(session), _) => {
             // G-004: asked on the call's own stream while it is waited for, or else when its handle is given.

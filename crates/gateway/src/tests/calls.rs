@@ -211,11 +211,35 @@ async fn b_069_g_014_what_a_server_asks_before_its_task_is_asked_on_the_request_
     let state = asked["result"]["requestState"].as_str().unwrap();
     assert!(!state.contains("secret"), "G-014: the server's own state stays with us");
     let mut retry = params;
-    retry["inputResponses"] = json!({"in-1": {"action": "accept", "content": {"colour": "blue"}}});
+    retry["inputResponses"] = json!({"theirs": {"action": "accept", "content": {"colour": "blue"}}});
     retry["requestState"] = json!(state);
     let done = rig.modern("tools/call", asks(true), retry).await.json();
     assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("blue"), "{done}");
     assert_eq!(rig.fake.calls.lock().len(), 2, "one round each");
+}
+
+#[tokio::test]
+async fn b_092_b_124_a_name_that_a_server_uses_in_two_rounds_stands_for_two_questions() {
+    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), patient()).await;
+    let params = json!({"name": "mrtr_twice", "arguments": {"a": 1}});
+    let retry = |asked: &Value| {
+        let mut retry = params.clone();
+        retry["inputResponses"] = json!({"theirs": {"action": "accept", "content": {}}});
+        retry["requestState"] = asked["result"]["requestState"].clone();
+        retry
+    };
+    let first = rig.modern("tools/call", asks(true), params.clone()).await.json();
+    assert!(first["result"]["inputRequests"]["theirs"].is_object(), "the server's own name: {first}");
+    let second = rig.modern("tools/call", asks(true), retry(&first)).await.json();
+    is_b("InputRequiredResult", &second["result"]);
+    assert!(second["result"]["inputRequests"]["theirs"].is_object(), "{second}");
+    assert_ne!(first["result"]["requestState"], second["result"]["requestState"]);
+    // The first answer once more, as a client sends it that did not hear the second question.
+    let again = rig.modern("tools/call", asks(true), retry(&first)).await.json();
+    assert_eq!(again["result"]["inputRequests"], second["result"]["inputRequests"], "G-011: {again}");
+    let done = rig.modern("tools/call", asks(true), retry(&second)).await.json();
+    assert_eq!(done["result"]["content"][0]["text"], "twice", "{done}");
+    assert_eq!(rig.fake.calls.lock().len(), 3, "one round each");
 }
 
 #[tokio::test]

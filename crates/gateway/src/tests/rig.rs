@@ -151,6 +151,7 @@ impl Fake {
             "ask",
             "twice",
             "mrtr",
+            "mrtr_twice",
             "task",
             "progress",
             "later",
@@ -228,6 +229,17 @@ impl Back for Fake {
                         state: Some(Bytes::from_static(b"\"secret state\"")),
                     },
                     Some(round) => returned(std::str::from_utf8(&round.responses[0].1).unwrap()),
+                },
+                "mrtr_twice" => match call.round.as_ref().map(|round| round.state.as_deref()) {
+                    Some(Some(b"\"second\"")) => returned("twice"),
+                    asked => Answer::InputRequired {
+                        questions: vec![("theirs".to_owned(), form(Some("theirs")))],
+                        state: Some(Bytes::from_static(if asked.is_none() {
+                            b"\"first\""
+                        } else {
+                            b"\"second\""
+                        })),
+                    },
                 },
                 "task" => Answer::Task(Accepted {
                     upstream: Theirs { task_id: "up-1".to_owned(), session: None },
