@@ -8,6 +8,8 @@ use taskgate_wire::json;
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{Era, Version};
 
+use crate::config::{ServerConfig, Transport};
+
 /// Characters kept of what a server calls itself.
 const NAME_CHARS_MAX: usize = 80;
 
@@ -26,6 +28,8 @@ pub struct Manifest {
     pub has_list: bool,
     /// Whether its tasks can be cancelled.
     pub has_cancel: bool,
+    /// Whether arguments that its tools mark are mirrored into headers: over HTTP, and not before 2026-07-28 (B-045).
+    pub mirrors: bool,
     /// What was said, and when.
     pub evidence: Vec<Evidence>,
 }
@@ -63,13 +67,15 @@ impl Manifest {
     }
 
     pub(crate) fn new(
-        server: ServerName,
+        config: &ServerConfig,
         back: BackSelf,
         protocol_version: String,
         heard: Evidence,
     ) -> Manifest {
+        let is_http = matches!(config.transport, Transport::Http { .. });
         Manifest {
-            server,
+            server: config.name.clone(),
+            mirrors: is_http && back.version.is_modern(),
             tasks: back.tasks(),
             has_list: back.can_list(),
             has_cancel: back.can_cancel(),

@@ -306,7 +306,7 @@ impl Opening<'_> {
 
     fn manifest(&self, back: BackSelf, version: &str, method: &'static str, said: &str) -> Manifest {
         let heard = Evidence { at: self.options.clock.now(), method, said: said.to_owned() };
-        Manifest::new(self.config.name.clone(), back, SafeText::new(version, 40).into_string(), heard)
+        Manifest::new(self.config, back, SafeText::new(version, 40).into_string(), heard)
     }
 
     fn initialize(&self) -> (u64, Bytes) {

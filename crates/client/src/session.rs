@@ -254,7 +254,13 @@ impl Core {
             for tool in
                 read_tools(text).map_err(|error| format!("its list of tools cannot be read: {error}"))?
             {
-                table.add(&tool);
+                match tool.marks_fault().filter(|_| self.manifest().mirrors) {
+                    None => table.add(&tool),
+                    Some(fault) => {
+                        let tool = taskgate_wire::text::SafeText::new(&tool.name, 80);
+                        tracing::warn!(server = %self.config.name, %tool, fault, "a tool is left out");
+                    }
+                }
             }
             if self.is_modern() {
                 kept = kept.min(Duration::from_millis(Cache::read(text).ttl.0).max(LIST_KEPT_MIN));

@@ -22,7 +22,8 @@ pub(crate) async fn list(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         Via::Legacy(_) => true,
     };
     let own = (wants_handles && is_last).then(|| handle_tool::definition(via.version(), &exchange.principal));
-    let cache = match upstream.says().back.version.era() {
+    let says = upstream.says();
+    let cache = match says.back.version.era() {
         Era::Modern => Cache::read(raw),
         Era::Legacy => {
             let listing = exchange.gateway.config.listing;
@@ -36,7 +37,10 @@ pub(crate) async fn list(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         front: via.version(),
         support: &|_: &Tool<'_>| Some(TaskSupport::Optional),
         hides_output_schema: &may_be_handle,
-        hides: &|name| wants_handles && name == handle_tool::NAME,
+        hides: &|tool| {
+            (wants_handles && tool.name == handle_tool::NAME)
+                || (says.mirrors && tool.marks_fault().is_some())
+        },
         own_tool: own.as_deref(),
         cache,
     };

@@ -83,6 +83,9 @@ pub(crate) async fn tool(upstream: &Arc<dyn Upstream>, name: &str) -> Result<Opt
         let RawAnswer::Result(page) = upstream.request("tools/list", params).answer.await else { break };
         let Ok(tools) = listing::read_tools(text(&page)) else { break };
         if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
+            if upstream.says().mirrors && tool.marks_fault().is_some() {
+                break;
+            }
             return Ok(Some(ToolFacts {
                 support: tool.support,
                 is_read_only: tool.read_only_hint == Some(true),

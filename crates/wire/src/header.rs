@@ -1,6 +1,7 @@
 //! The headers of Streamable HTTP: names, the encoding of their values, and what must equal the body.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,6 +38,9 @@ pub enum TaskName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the value is no valid =?base64?…?= text")]
 pub struct BadValue;
+
+/// The word in a schema that marks an argument which is mirrored into a header (B-045).
+pub(crate) const MARK: &str = "x-mcp-header";
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
@@ -223,7 +227,7 @@ pub fn check_arguments<'h>(
 fn names(schema: &str, found: &mut Vec<String>) {
     let properties = Object::parse(schema).ok().and_then(|schema| schema.object("properties"));
     for property in properties.iter().flat_map(Object::members) {
-        match json::at(property.value, &["x-mcp-header"]).and_then(json::string) {
+        match json::at(property.value, &[MARK]).and_then(json::string) {
             Some(name) if is_token(&name) => {
                 found.push(format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()))
             }
@@ -238,7 +242,7 @@ fn mirror(schema: &str, arguments: &str, headers: &mut Vec<(String, String)>) {
     let (Some(properties), Ok(arguments)) = (properties, Object::parse(arguments)) else { return };
     for property in properties.members() {
         let Some(value) = arguments.get(&property.name) else { continue };
-        let marked = json::at(property.value, &["x-mcp-header"]).and_then(json::string);
+        let marked = json::at(property.value, &[MARK]).and_then(json::string);
         match marked {
             Some(name) if is_token(&name) => {
                 if let Some(text) = scalar(value) {
@@ -258,6 +262,83 @@ fn scalar(value: &str) -> Option<String> {
     }
     let is_whole = value.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
     (is_whole || value == "true" || value == "false").then(|| String::from(value))
+}
+
+/// Where a schema stands in a tool's input schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    /// An argument, or a member of one, by `properties` alone.
+    Argument,
+    /// Below any other word: which argument it is about, if any, depends on the call.
+    Elsewhere,
+}
+
+/// Words whose value is a schema, a list of schemas, or schemas by name.
+const ONE: [&str; 11] = [
+    "items",
+    "contains",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "propertyNames",
+    "contentSchema",
+    "not",
+    "if",
+    "then",
+    "else",
+];
+const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+const NAMED: [&str; 4] = ["$defs", "definitions", "patternProperties", "dependentSchemas"];
+
+/// Why a tool with this schema must not be called over HTTP: its marks for headers break the rules (B-045). `None` if
+/// they do not.
+#[must_use]
+pub fn marks_fault(input_schema: &str) -> Option<&'static str> {
+    find_fault(input_schema, Place::Root, &mut BTreeSet::new())
+}
+
+fn find_fault(schema: &str, place: Place, seen: &mut BTreeSet<String>) -> Option<&'static str> {
+    let object = Object::parse(schema).ok()?;
+    let below = |schema: &str, seen: &mut BTreeSet<String>| find_fault(schema, Place::Elsewhere, seen);
+    object.members().find_map(|member| match &*member.name {
+        MARK => mark_fault(&object, member.value, place, seen),
+        "properties" => {
+            let place = if place == Place::Elsewhere { place } else { Place::Argument };
+            let properties = Object::parse(member.value).ok()?;
+            properties.members().find_map(|property| find_fault(property.value, place, seen))
+        }
+        word if ONE.contains(&word) => below(member.value, seen),
+        word if MANY.contains(&word) => {
+            json::elements(member.value).ok()?.into_iter().find_map(|schema| below(schema, seen))
+        }
+        word if NAMED.contains(&word) => {
+            Object::parse(member.value).ok()?.members().find_map(|schema| below(schema.value, seen))
+        }
+        _ => None,
+    })
+}
+
+fn mark_fault(
+    schema: &Object<'_>,
+    mark: &str,
+    place: Place,
+    seen: &mut BTreeSet<String>,
+) -> Option<&'static str> {
+    if place != Place::Argument {
+        return Some("x-mcp-header marks what is no argument");
+    }
+    let Some(name) = json::string(mark) else { return Some("x-mcp-header is no text") };
+    if !is_token(&name) {
+        return Some("x-mcp-header cannot stand in a header's name");
+    }
+    if !matches!(schema.str("type").as_deref(), Some("string" | "integer" | "boolean")) {
+        return Some("x-mcp-header marks an argument that is no string, integer or boolean");
+    }
+    if !seen.insert(name.to_ascii_lowercase()) {
+        return Some("x-mcp-header names the same header twice");
+    }
+    None
 }
 
 fn is_token(name: &str) -> bool {

@@ -1,5 +1,6 @@
 """What the official conformance suite asks of a server, on Python mcp 2.3.0, in both eras. No tasks."""
 
+import base64
 import json
 import logging
 import warnings
@@ -137,58 +138,8 @@ async def test_reconnection(ctx: Context) -> str:
     return "resumed"
 
 
-# Questions of the earlier era: requests of the server on the stream of the call.
-
-
-@tool
-async def test_sampling(prompt: str, ctx: Context) -> str:
-    """Asks a model."""
-    messages = [t.SamplingMessage(role="user", content=text(prompt))]
-    answer = await ctx.session.create_message(messages, max_tokens=100, related_request_id=ctx.request_id)
-    return f"LLM response: {answer.content.text}"
-
-
-@tool
-async def test_elicitation(message: str, ctx: Context) -> str:
-    """Asks a person."""
-    schema = form(
-        username={"type": "string", "description": "User's response"},
-        email={"type": "string", "description": "User's email address"},
-    )
-    return f"User response: {said(await ctx.session.elicit_form(message, schema, ctx.request_id))}"
-
-
-@tool
-async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
-    """Asks with defaults of every primitive type."""
-    schema = form(
-        name={"type": "string", "default": "John Doe"},
-        age={"type": "integer", "default": 30},
-        score={"type": "number", "default": 95.5},
-        status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
-        verified={"type": "boolean", "default": True},
-    )
-    answer = await ctx.session.elicit_form("Who are you?", schema, ctx.request_id)
-    return f"Elicitation completed: {said(answer)}"
-
-
-@tool
-async def test_elicitation_sep1330_enums(ctx: Context) -> str:
-    """Asks for a choice in five ways."""
-    names = ["option1", "option2", "option3"]
-    titled = [{"const": f"value{n}", "title": f"Choice {n}"} for n in (1, 2, 3)]
-    schema = form(
-        untitledSingle={"type": "string", "enum": names},
-        titledSingle={"type": "string", "oneOf": titled},
-        legacyEnum={"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
-        untitledMulti={"type": "array", "items": {"type": "string", "enum": names}},
-        titledMulti={"type": "array", "items": {"anyOf": titled}},
-    )
-    answer = await ctx.session.elicit_form("Which?", schema, ctx.request_id)
-    return f"Elicitation completed: {said(answer)}"
-
-
-# Questions of the modern era: a result that asks, and the call again with the answers.
+# Questions. The earlier era has requests of the server on the stream of the call; the modern one has a result that asks,
+# and the call again with the answers.
 
 
 def ask_form(message, **properties):
@@ -221,6 +172,68 @@ def answers_to(ctx, *keys):
 
 def entered(answer, key):
     return (getattr(answer, "content", None) or {}).get(key)
+
+
+async def in_either_era(ctx, request, then):
+    """Asks as the era has it, and goes on with the answer."""
+    if ctx.protocol_version and ctx.protocol_version >= "2026":
+        answers = answers_to(ctx, "question")
+        return then(answers[0]) if answers else asks(question=request)
+    params = request.params
+    if isinstance(request, t.ElicitRequest):
+        answer = await ctx.session.elicit_form(params.message, params.requested_schema, ctx.request_id)
+    else:
+        answer = await ctx.session.create_message(
+            params.messages, max_tokens=params.max_tokens, related_request_id=ctx.request_id
+        )
+    return then(answer)
+
+
+@tool
+async def test_sampling(prompt: str, ctx: Context) -> str | t.InputRequiredResult:
+    """Asks a model."""
+    return await in_either_era(ctx, ask_model(prompt, 100), lambda said: f"LLM response: {said.content.text}")
+
+
+@tool
+async def test_elicitation(message: str, ctx: Context) -> str | t.InputRequiredResult:
+    """Asks a person."""
+    request = ask_form(
+        message,
+        username={"type": "string", "description": "User's response"},
+        email={"type": "string", "description": "User's email address"},
+    )
+    return await in_either_era(ctx, request, lambda answer: f"User response: {said(answer)}")
+
+
+@tool
+async def test_elicitation_sep1034_defaults(ctx: Context) -> str | t.InputRequiredResult:
+    """Asks with defaults of every primitive type."""
+    request = ask_form(
+        "Who are you?",
+        name={"type": "string", "default": "John Doe"},
+        age={"type": "integer", "default": 30},
+        score={"type": "number", "default": 95.5},
+        status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        verified={"type": "boolean", "default": True},
+    )
+    return await in_either_era(ctx, request, lambda answer: f"Elicitation completed: {said(answer)}")
+
+
+@tool
+async def test_elicitation_sep1330_enums(ctx: Context) -> str | t.InputRequiredResult:
+    """Asks for a choice in five ways."""
+    names = ["option1", "option2", "option3"]
+    titled = [{"const": f"value{n}", "title": f"Choice {n}"} for n in (1, 2, 3)]
+    request = ask_form(
+        "Which?",
+        untitledSingle={"type": "string", "enum": names},
+        titledSingle={"type": "string", "oneOf": titled},
+        legacyEnum={"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
+        untitledMulti={"type": "array", "items": {"type": "string", "enum": names}},
+        titledMulti={"type": "array", "items": {"anyOf": titled}},
+    )
+    return await in_either_era(ctx, request, lambda answer: f"Elicitation completed: {said(answer)}")
 
 
 @tool
@@ -401,8 +414,6 @@ def static_text() -> str:
 
 @mcp.resource("test://static-binary", description="An image", mime_type="image/png")
 def static_binary() -> bytes:
-    import base64
-
     return base64.b64decode(PNG)
 
 

@@ -651,6 +651,21 @@ async fn b_045_mirrored_arguments_are_learned_from_a_refusal() {
 }
 
 #[tokio::test]
+async fn b_045_a_tool_whose_marks_break_the_rules_is_left_out() {
+    let web = Web::modern(|seen| {
+        let tool = |name: &str, kind: &str| {
+            let argument = json!({"type": kind, "x-mcp-header": "Region"});
+            json!({"name": name, "inputSchema": {"type": "object", "properties": {"q": argument}}})
+        };
+        result(&seen, json!({"tools": [tool("sound", "string"), tool("broken", "number")], "ttlMs": 0}))
+    })
+    .await;
+    let (_servers, session) = open(http(&web.url), "{}").await;
+    let tools = session.tools().await.unwrap();
+    assert!(tools.get("sound").is_some() && tools.get("broken").is_none(), "{tools:?}");
+}
+
+#[tokio::test]
 async fn b_138_a_status_read_that_hangs_is_given_up() {
     let web = Web::start_slow(|seen| {
         Box::pin(async move {

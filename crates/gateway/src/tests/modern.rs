@@ -187,6 +187,31 @@ async fn b_045_mirrored_arguments_are_verified() {
 }
 
 #[tokio::test]
+async fn b_045_a_tool_whose_marks_break_the_rules_is_not_there_over_http() {
+    let tool = |name: &str, mark: &str| {
+        let region = json!({"type": "string", "x-mcp-header": mark});
+        json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": region}}})
+    };
+    let list = json!({"resultType": "complete", "tools": [tool("sound", "Region"), tool("broken", "a b")]});
+    for (version, tasks, is_there) in
+        [(Version::V2026_07_28, BackTasks::B, false), (Version::V2025_11_25, BackTasks::A, true)]
+    {
+        let rig = Rig::before(Fake::new(version, tasks), config()).await;
+        rig.fake.answers("tools/list", list.clone());
+        let listed = rig.modern("tools/list", with_tasks(), json!({})).await.json();
+        let names: Vec<_> =
+            listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        assert!(names.contains(&&json!("sound")), "{listed}");
+        assert_eq!(names.contains(&&json!("broken")), is_there, "{listed}");
+        let headers = [MODERN, ("mcp-method", "tools/call"), ("mcp-name", "broken")];
+        let (call, _) = modern_body("tools/call", with_tasks(), json!({"name": "broken"}));
+        let called = rig.post(&headers, &call).await.finish().await.json();
+        assert_eq!(called["error"]["code"] == -32602, !is_there, "{called}");
+        assert_eq!(rig.fake.calls.lock().len(), usize::from(is_there));
+    }
+}
+
+#[tokio::test]
 async fn b_061_no_call_needs_a_client_that_knows_tasks() {
     let mut config = config();
     let policy = ToolPolicy { mode: ToolMode::Task, ..ToolPolicy::default() };

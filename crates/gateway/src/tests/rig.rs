@@ -118,6 +118,7 @@ impl Fake {
             tasks,
             has_list: false,
             has_cancel: true,
+            mirrors: version.is_modern(),
             evidence: Vec::new(),
         };
         Arc::new(Fake {

@@ -7,6 +7,7 @@ use taskgate_core::gate::TaskSupport;
 
 use super::Cache;
 use super::cache;
+use crate::header;
 use crate::json::{self, Object};
 use crate::message::Malformed;
 use crate::splice::{Edit, splice};
@@ -33,7 +34,14 @@ impl<'a> Tool<'a> {
     /// The schema of its arguments, if some of them are mirrored into headers (B-045).
     #[must_use]
     pub fn mirroring(&self) -> Option<&'a str> {
-        self.input_schema.filter(|schema| schema.contains("x-mcp-header"))
+        self.input_schema.filter(|schema| schema.contains(header::MARK))
+    }
+
+    /// Why it must not be called over HTTP, nor shown to those who would: the marks in its schema break the rules
+    /// (B-045).
+    #[must_use]
+    pub fn marks_fault(&self) -> Option<&'static str> {
+        self.mirroring().and_then(header::marks_fault)
     }
 }
 
@@ -88,7 +96,7 @@ pub struct Rewrite<'a> {
     /// Tools that may be answered by a handle, so their results cannot keep to an `outputSchema`.
     pub hides_output_schema: &'a dyn Fn(&str) -> bool,
     /// Tools that are not shown at all.
-    pub hides: &'a dyn Fn(&str) -> bool,
+    pub hides: &'a dyn Fn(&Tool<'_>) -> bool,
     /// The raw entry of a tool of ours, put at the end. Give it on the last page only.
     pub own_tool: Option<&'a str>,
     /// The cache hints, for fronts that have them.
@@ -119,7 +127,7 @@ pub fn rewrite_tools(result: &str, rewrite: &Rewrite<'_>) -> Result<Bytes, Malfo
     for raw in entries(result)? {
         // What cannot be read is not shown: it could not be called either.
         let Some(tool) = read_tool(raw) else { continue };
-        if (rewrite.hides)(&tool.name) {
+        if (rewrite.hides)(&tool) {
             continue;
         }
         let edits = tool_edits(&tool, rewrite);

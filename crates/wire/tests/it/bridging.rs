@@ -341,7 +341,7 @@ fn x_004_x_054_tools_are_listed_for_each_version() {
             front,
             support: &support,
             hides_output_schema: &|name| name == "slow",
-            hides: &|name| name == "hidden",
+            hides: &|tool| tool.name == "hidden",
             own_tool: Some(r#"{"name":"get_result","inputSchema":{"type":"object"}}"#),
             cache: Cache::NONE,
         };

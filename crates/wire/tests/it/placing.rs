@@ -263,6 +263,39 @@ fn x_049_backs_get_the_headers_of_their_version() {
 }
 
 #[test]
+fn b_045_marks_that_break_the_rules_are_found() {
+    let property = |property: &str| format!(r#"{{"type":"object","properties":{{"a":{property}}}}}"#);
+    let sound = [
+        r#"{"type":"string","x-mcp-header":"Region"}"#,
+        r#"{"type":"integer","x-mcp-header":"N-1"}"#,
+        r#"{"type":"object","properties":{"deep":{"type":"boolean","x-mcp-header":"Deep"}}}"#,
+        r#"{"type":"object","default":{"x-mcp-header":1},"enum":[{"x-mcp-header":""}]}"#,
+    ];
+    for schema in sound {
+        assert_eq!(header::marks_fault(&property(schema)), None, "{schema}");
+    }
+    let broken = [
+        r#"{"type":"string","x-mcp-header":""}"#,
+        r#"{"type":"string","x-mcp-header":"a b"}"#,
+        r#"{"type":"string","x-mcp-header":"a:b"}"#,
+        r#"{"type":"string","x-mcp-header":"é"}"#,
+        r#"{"type":"string","x-mcp-header":"a\t1"}"#,
+        r#"{"type":"string","x-mcp-header":7}"#,
+        r#"{"type":"number","x-mcp-header":"A"}"#,
+        r#"{"type":"object","x-mcp-header":"A"}"#,
+        r#"{"type":["string","null"],"x-mcp-header":"A"}"#,
+        r#"{"x-mcp-header":"A"}"#,
+        r#"{"type":"array","items":{"type":"string","x-mcp-header":"A"}}"#,
+        r#"{"anyOf":[{"properties":{"b":{"type":"string","x-mcp-header":"A"}}}]}"#,
+        r#"{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}"#,
+    ];
+    for schema in broken {
+        assert!(header::marks_fault(&property(schema)).is_some(), "{schema}");
+    }
+    assert!(header::marks_fault(r#"{"type":"string","x-mcp-header":"Root"}"#).is_some());
+}
+
+#[test]
 fn b_045_marked_arguments_are_mirrored() {
     let schema = r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},
         "n":{"type":"integer","x-mcp-header":"N"},"bad":{"x-mcp-header":"a b"},"plain":{"type":"string"},
