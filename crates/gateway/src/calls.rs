@@ -18,7 +18,7 @@ use taskgate_wire::dialect::a;
 use taskgate_wire::header;
 use taskgate_wire::json;
 use taskgate_wire::meta::META;
-use taskgate_wire::mrtr;
+use taskgate_wire::mrtr::{self, Retry};
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::text::SafeText;
 use tokio::time::Instant;
@@ -52,6 +52,8 @@ pub(crate) struct Checked<'x> {
     key: Option<String>,
     ttl: Option<Millis>,
     params: Bytes,
+    /// Answers that came with the call, before anything was asked of its client.
+    pub(crate) ahead: Vec<(String, &'x str)>,
 }
 
 pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
@@ -103,6 +105,15 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
     let log_level = via.log_level().filter(|_| upstream.says().back.version.is_modern());
     let params = params::clean(request, &also, log_level)
         .map_err(|malformed| RpcError::invalid_params(malformed.to_string()))?;
+    let retry = match via {
+        Via::Modern(_) => mrtr::read_retry(request.params().unwrap_or("{}"))?,
+        Via::Legacy(_) => None,
+    };
+    // Without a state they belong to no call that was made: this is a new one, and they come before its questions.
+    let (retry, ahead) = match retry {
+        Some(Retry { request_state: None, answers }) => (None, answers),
+        retry => (retry, Vec::new()),
+    };
     let checked = Checked {
         exchange,
         via,
@@ -116,21 +127,19 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         key,
         ttl,
         params,
+        ahead,
     };
-    let is_retry = matches!(via, Via::Modern(_))
-        && (request.param("requestState").is_some() || request.param("inputResponses").is_some());
-    let reply = match decision.recording {
-        _ if is_retry => {
-            let retry = mrtr::read_retry(request.params().unwrap_or("{}"))?.unwrap_or_default();
+    let reply = match (decision.recording, retry) {
+        (_, Some(retry)) => {
             let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
             Box::pin(retry::go_on(checked, retry)).await
         }
         // One that comes again may have been recorded when it asked or lasted: under its frame it is found.
-        Recording::IfItLasts if checked.key.is_none() && !exchange.sent.is_again => {
+        (Recording::IfItLasts, None) if checked.key.is_none() && !exchange.sent.is_again => {
             read(checked, arguments).await
         }
         // A key asks for one operation however often it is sent, so it is recorded even for a read.
-        Recording::IfItLasts | Recording::First => {
+        (Recording::IfItLasts | Recording::First, None) => {
             let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
             Box::pin(recorded(checked)).await
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use taskgate_core::id::TaskId;
 use taskgate_core::task::{Question, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
+use taskgate_engine::Handle;
 use taskgate_store::record::Record;
 use taskgate_wire::errors;
 use taskgate_wire::json::{self, Object};
@@ -100,12 +101,7 @@ impl Asked {
 
 /// Goes on with the call that the state leads to. It is not made again, unless it never began.
 pub(crate) async fn go_on(checked: Checked<'_>, retry: Retry<'_>) -> Result<Reply, Failure> {
-    let Some(state) = retry.request_state else {
-        return Err(
-            RpcError::invalid_params("inputResponses without the requestState that they belong to").into()
-        );
-    };
-    let opened = open(&checked, &state);
+    let opened = retry.request_state.and_then(|state| open(&checked, &state));
     let payload = opened.ok_or_else(|| {
         RpcError::invalid_params("requestState does not belong to this request, or has expired")
     })?;
@@ -117,6 +113,25 @@ pub(crate) async fn go_on(checked: Checked<'_>, retry: Retry<'_>) -> Result<Repl
     take_answers(&checked.exchange.gateway, &handle, asked.answers(retry.answers)).await?;
     let until = Wait::Until(checked.until());
     wait::wait(&checked, handle, until, Start::Fresh).await
+}
+
+/// Takes the answers that came with the call itself, by the names that its questions have. True if there was one that
+/// is asked for; what is still open is asked then, and what nobody asked for is ignored (B-130).
+///
+/// We always give a state, so nobody has to do this. A client that lost it, or that knows a server whose own questions
+/// have none, is served and not refused: the official conformance suite is one.
+pub(crate) async fn take_ahead(checked: &Checked<'_>, handle: &Handle) -> Result<bool, Failure> {
+    let record = handle.record();
+    let Some(open) = record.task.outstanding() else { return Ok(false) };
+    let names = names(open.questions());
+    let answer = |(key, name): &(&QuestionKey, &str)| {
+        let (_, answer) = checked.ahead.iter().find(|(given, _)| given == name)?;
+        Some((key.0.clone(), *answer))
+    };
+    let answers: Vec<_> = names.iter().filter_map(answer).collect();
+    let is_any = !answers.is_empty();
+    take_answers(&checked.exchange.gateway, handle, answers).await?;
+    Ok(is_any)
 }
 
 /// A server that wants a URL visited before it begins said so by a code that stateless clients do not have: they

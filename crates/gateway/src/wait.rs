@@ -54,6 +54,7 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
     let mut signals = handle.signals();
     let mut signals_open = true;
     let mut asked = HashSet::new();
+    let mut is_ahead = !checked.ahead.is_empty();
     let until = match wait {
         Wait::Until(until) => Some(until),
         Wait::Lasted => None,
@@ -67,6 +68,13 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
         let record = handle.record();
         if record.task.ending().is_some() {
             return over(checked, &record, start);
+        }
+        if is_ahead && record.task.outstanding().is_some() {
+            // They answer one round: the next one has other questions, also under the same names.
+            is_ahead = false;
+            if retry::take_ahead(checked, &handle).await? {
+                continue;
+            }
         }
         match questions(checked, &record, &mut asked) {
             Asked::Wait => {}

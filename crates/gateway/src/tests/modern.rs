@@ -352,6 +352,28 @@ async fn b_130_bad_missing_and_surplus_answers_of_a_retry() {
 }
 
 #[tokio::test]
+async fn b_130_answers_without_a_state_answer_what_the_call_then_asks() {
+    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), patient()).await;
+    let with = |name: &str, answers: Value| json!({"name": name, "inputResponses": answers});
+    let call = async |params: Value| rig.modern("tools/call", asks(json!({})), params).await.json();
+    let yes = json!({"action": "accept", "content": {"colour": "blue"}});
+    let missing = call(with("mrtr", json!({"other": yes}))).await;
+    assert!(missing["result"]["inputRequests"]["theirs"].is_object(), "asked again: {missing}");
+    let done = call(with("mrtr", json!({"theirs": yes, "other": yes}))).await;
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("blue"), "{done}");
+    assert_eq!(call(with("mrtr", json!({"theirs": 7}))).await["error"]["code"], -32602);
+    assert_eq!(call(with("mrtr", Value::Null)).await["error"]["code"], -32602);
+    // They answer one round, whatever the next one calls its question.
+    let second = call(with("mrtr_twice", json!({"theirs": yes}))).await;
+    assert!(second["result"]["inputRequests"]["theirs"].is_object(), "{second}");
+    let unasked = call(with("echo", json!({"theirs": yes}))).await;
+    assert_eq!(unasked["result"]["resultType"], "complete", "{unasked}");
+    for (_, params) in rig.fake.calls.lock().iter() {
+        assert!(!params.contains("inputResponses"), "R6.5: not in what is recorded: {params}");
+    }
+}
+
+#[tokio::test]
 async fn b_148_the_list_of_tools_depends_on_nothing_that_came_before() {
     let rig = Rig::start().await;
     let list =
