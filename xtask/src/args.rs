@@ -28,6 +28,8 @@ pub(crate) enum Chore {
     Matrix(Matrix),
     /// Have clients of every kind call at once on the same endpoints, and check every message
     Load(Load),
+    /// Run the official conformance suite against the gateway, and write docs/conformance.md
+    Conformance(Conformance),
     /// The instant MCP server that the benchmarks call
     #[command(hide = true)]
     Back {
@@ -120,6 +122,23 @@ pub(crate) struct Load {
     /// The gateway's binary [default: a release build, made now]
     #[arg(long, value_name = "FILE")]
     pub(crate) gateway: Option<PathBuf>,
+}
+
+/// What of the suite to run. A part is only shown; the page is written of the whole.
+#[derive(Args, Debug)]
+pub(crate) struct Conformance {
+    /// Only these scenarios, as the suite calls them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) scenario: Vec<String>,
+    /// Only against the fixtures, without the gateway
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Compare with the page instead of writing it
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Keep the folder with the logs and the suite's own results
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 /// One measurement.

@@ -1,6 +1,7 @@
 //! taskgate's own chores.
 //!
 //! - [`bench`]: the figures of `docs/benchmarks.md`, as ratios to references taken in the same run
+//! - [`conformance`]: the official conformance suite, and `docs/conformance.md`
 //! - [`load`]: the load generator
 //! - [`matrix`]: every client with every server, `docs/matrix.md` and `docs/captures.md`
 //! - [`crowd`]: clients of every kind at once, each message checked
@@ -12,6 +13,7 @@
 
 mod args;
 mod bench;
+mod conformance;
 mod crowd;
 mod disk;
 mod gateway;
@@ -34,6 +36,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Rows { rows } => rows::run(&rows),
         Chore::Matrix(options) => matrix::run(&options),
         Chore::Load(options) => crowd::run(&options),
+        Chore::Conformance(options) => conformance::run(&options),
         Chore::Back { era } => serve::back::run(era),
         Chore::Thin { upstream } => serve::thin::run(upstream),
         Chore::Stdio { .. } => serve::stdio::run(),
