@@ -42,7 +42,7 @@ const NOT_RUN: &str = "## What is not run
 ";
 
 /// Why a row is not the same in all its columns, or has checks that were skipped.
-const NOTES: [(&str, &str); 4] = [
+const NOTES: [(&str, &str); 5] = [
     (
         "tasks-mrtr-composition",
         "The scenario wants a question before the task is made. FastMCP makes the task first and asks in it, so the tool is an \
@@ -50,9 +50,14 @@ const NOTES: [(&str, &str); 4] = [
     ),
     ("tasks-status-notifications", "The suite skips it: its authors have to write it anew."),
     (
+        "server-sse-multiple-streams",
+        "Three requests at once, and whether their streams work. taskgate answers a request that ends soon with plain JSON, so \
+         there are no streams to judge.",
+    ),
+    (
         "server-sse-polling",
-        "Whether a stream that breaks can be taken up. taskgate answers a call that ends soon with plain JSON, so there is no \
-         stream to judge.",
+        "Whether a stream that its server breaks off can be taken up. taskgate does not break its streams off: it takes up its \
+         server's and goes on. Where nothing was told before the result (the server at 2026-07-28), it answers with plain JSON.",
     ),
     (
         "http-standard-headers",
