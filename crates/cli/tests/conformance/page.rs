@@ -28,7 +28,7 @@ const TASKS: &str = "The extension `io.modelcontextprotocol/tasks` of 2026-07-28
 of 2025-11-25; for those see\n[matrix.md](matrix.md).";
 
 const SERVER: &str = "What the version requires of a server, and what the suite runs beside that without counting it. The \
-server behind taskgate\nspeaks the version of the column's head, so that one column has clients and server of two versions.";
+server behind taskgate\nspeaks the version in the column's head, which need not be the client's.";
 
 const CLIENT: &str = "The suite's own server is behind taskgate here, and a client on somebody's SDK calls through it: \
 TypeScript SDK 1.32.2 at\n2025-11-25, TypeScript SDK 2.4.0 at 2026-07-28. What is judged is how taskgate speaks to servers.";
