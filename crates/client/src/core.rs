@@ -35,7 +35,7 @@ use crate::tools::ToolTable;
 use crate::traffic::{Sort, Traffic};
 
 /// The member of `_meta` that carries an idempotency key (design 7).
-const IDEMPOTENCY_KEY: &str = "taskgate/idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: &str = "taskgate/idempotency-key";
 /// A task that nobody asked about for this long is no reason to keep a session.
 const TASK_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Tasks that are kept count of.
@@ -117,6 +117,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) state: Option<&'a str>,
     /// Headers for mirrored arguments (B-045).
     pub(crate) headers: Mirrored,
+    /// The header for the idempotency key, on this request alone.
+    pub(crate) key_header: Option<(String, String)>,
     pub(crate) care: Care,
     /// For the whole exchange.
     pub(crate) patience: Option<Duration>,
@@ -142,6 +144,7 @@ impl<'a> Ask<'a> {
             responses: None,
             state: None,
             headers: Vec::new(),
+            key_header: None,
             care: Care::Again,
             patience: Some(patience),
             events: None,
@@ -429,6 +432,7 @@ impl Core {
                 headers.extend(ask.headers.iter().cloned());
                 let posting = Posting {
                     mirrored: headers.clone(),
+                    key: ask.key_header.clone(),
                     session: session.clone(),
                     care: ask.care,
                     patience: ask.patience,

@@ -158,7 +158,8 @@ impl Driver {
         if let Some(back) = &self.back {
             return Some(back.clone());
         }
-        let mut budget = Budget::new(Purpose::Create, self.engine.parts.limits.create);
+        let mut budget =
+            Budget::new(Purpose::Create, self.engine.parts.limits.create(&self.live.record().call));
         let key = self.key();
         loop {
             let why = match budget.spend(self.now()) {
@@ -200,7 +201,8 @@ impl Driver {
     /// Sends the call, in as many rounds as it takes, and follows it to its end.
     async fn call(&mut self, mut round: Option<Round>) {
         let mut rounds = 0;
-        let mut resends = Budget::new(Purpose::Create, self.engine.parts.limits.create);
+        let mut resends =
+            Budget::new(Purpose::Create, self.engine.parts.limits.create(&self.live.record().call));
         let _ = resends.spend(self.now());
         loop {
             let Some(back) = self.connect().await else { return };
@@ -556,8 +558,8 @@ impl Driver {
     /// Gives the running place away, once.
     fn release(&mut self) {
         if std::mem::take(&mut self.holds_place) {
-            let server = self.live.record().call.server.clone();
-            self.engine.release(&server);
+            let record = self.live.record();
+            self.engine.release(&record.call);
         }
     }
 }

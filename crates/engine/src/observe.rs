@@ -63,7 +63,7 @@ impl Driver {
             upstream: upstream.clone(),
             known: BTreeMap::new(),
             visiting: BTreeMap::new(),
-            reads: Budget::new(Purpose::StatusRead, limits.status_read),
+            reads: Budget::new(Purpose::StatusRead, limits.status_read(&self.live.record().call)),
             started: self.live.record().task.lifetime.created,
             written: UnixMillis::default(),
             attended_at: Instant::now(),
@@ -171,7 +171,8 @@ impl Driver {
         if let Some(back) = &self.back {
             return Some(back.clone());
         }
-        let mut budget = Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read);
+        let mut budget =
+            Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read(&self.live.record().call));
         let key = self.key();
         loop {
             if let Err(spent) = budget.spend(self.now()) {
@@ -235,7 +236,8 @@ impl Driver {
 
     /// Fetches the result of a task that is over, by the result's own budget (R5.4).
     async fn fetch(&mut self, observer: &Observer) {
-        let mut budget = Budget::new(Purpose::Result, self.engine.parts.limits.result);
+        let mut budget =
+            Budget::new(Purpose::Result, self.engine.parts.limits.result(&self.live.record().call));
         loop {
             if let Err(spent) = budget.spend(self.now()) {
                 let fault = Fault::BudgetSpent(spent.to_string());
@@ -363,7 +365,8 @@ impl Driver {
                 return false;
             }
         };
-        let mut budget = Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read);
+        let mut budget =
+            Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read(&self.live.record().call));
         while budget.spend(self.now()).is_ok() {
             match observer.back.answer(&observer.upstream, &back_key, &reply).await {
                 Ok(()) => {

@@ -15,3 +15,4 @@ mod plain;
 mod rig;
 mod schema;
 mod sessions;
+mod workflows;
