@@ -137,7 +137,7 @@ impl Default for Limits {
             create: Allowance { time: Millis::secs(30), attempts: 5 },
             status_read: Allowance { time: Millis::mins(10), attempts: 60 },
             result: Allowance { time: Millis::secs(60), attempts: 10 },
-            reconcile: Allowance { time: Millis::hours(24), attempts: 200 },
+            reconcile: Allowance { time: Millis::hours(24), attempts: 400 },
             finished_cached: 4_096,
             own: BTreeMap::new(),
         }

@@ -20,6 +20,7 @@ use crate::upstream::{self, Upstream};
 pub(crate) struct Admitted {
     pub(crate) key: Option<String>,
     /// What its workflow says of it.
+    #[expect(dead_code, reason = "recorded once records have a place for it")]
     pub(crate) admission: Option<Admission>,
     forward: Option<Forward>,
 }
