@@ -228,14 +228,14 @@ impl Engine {
         what: Recovery,
         live: &Arc<Live>,
     ) -> Result<(), taskgate_store::Error> {
-        let (lane, running_max) = self.parts.limits.lane(&live.record().call);
+        let server = live.record().call.server.clone();
         match what {
             Recovery::Send | Recovery::SendAgain => {
                 let waiting = Waiting { live: live.clone(), back: None };
-                self.turns(self.slots.queue(&lane, waiting, false, running_max));
+                self.turns(self.slots.queue(&server, waiting, false, self.parts.limits.running_max));
             }
             Recovery::Resume => {
-                self.slots.force(&lane);
+                self.slots.force(&server);
                 self.start(live.clone(), None, Start::Resume);
             }
             Recovery::GiveUpUnsent => {

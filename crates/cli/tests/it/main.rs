@@ -10,4 +10,3 @@ mod probe;
 mod run;
 mod serve;
 mod support;
-mod workflows;
