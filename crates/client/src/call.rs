@@ -10,16 +10,14 @@ use taskgate_core::operation::Upstream;
 use taskgate_engine::back::{Accepted, Answer, BackEvent, Outgoing};
 use taskgate_wire::dialect::{self, BackTask};
 use taskgate_wire::json::{self, Object};
-use taskgate_wire::meta::TASKS_EXTENSION;
-use taskgate_wire::offers::Offers;
+use taskgate_wire::meta::{META, TASKS_EXTENSION};
 use taskgate_wire::rpc_error::code;
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{RpcError, header, mrtr, result};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Sharing;
-use crate::core::{Ask, Core, Said};
+use crate::core::{Ask, Core, IDEMPOTENCY_KEY, Said};
 use crate::heard::Heard;
 use crate::http::{Care, Mirrored};
 use crate::opening::read_error;
@@ -193,13 +191,13 @@ impl Core {
             sort: if is_augmented { Sort::Augmented } else { Sort::Call },
             declares_tasks: form == Asking::Directed,
             wants_progress: true,
-            offers: self.own_offers(&call.offers),
             is_foreign: false,
             task_ttl: is_augmented.then_some(call.ttl),
             key: call.key.as_deref(),
             responses,
             state,
             headers,
+            key_header: self.key_header(call),
             care: Care::Once,
             patience: is_augmented.then_some(self.config.open_timeout),
             events: Some(events.clone()),
@@ -210,13 +208,14 @@ impl Core {
         .await
     }
 
-    /// What is said of the caller, where a modern server's session is used by several who can be asked different things.
-    fn own_offers(&self, offers: &str) -> Option<Offers> {
-        let is_shared = match self.config.sharing {
-            Sharing::First => self.is_modern(),
-            Sharing::Apart | Sharing::Nobody => false,
+    /// The header for the idempotency key, where the server takes one.
+    fn key_header(&self, call: &Outgoing) -> Option<(String, String)> {
+        let name = self.config.key_headers.get(&call.tool)?;
+        let carried = || {
+            let params = std::str::from_utf8(&call.params).ok()?;
+            json::at(params, &[META, IDEMPOTENCY_KEY]).and_then(json::string).map(Cow::into_owned)
         };
-        is_shared.then(|| Offers::from_stored(offers)).filter(|offers| offers != self.traffic.offers())
+        Some((name.clone(), call.key.clone().or_else(carried)?))
     }
 
     /// The headers for mirrored arguments, if the tool's schema is at hand (B-045).

@@ -1,5 +1,6 @@
 //! How a server is reached, and what is kept to while talking with it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -42,6 +43,9 @@ pub struct ServerConfig {
     pub grace: Duration,
     /// How long to wait before a server that failed is started again.
     pub restart: Restart,
+    /// By tool: the HTTP header in which it takes a call's idempotency key. The key is the call's own, or what stands in
+    /// its `_meta["taskgate/idempotency-key"]`.
+    pub key_headers: BTreeMap<String, String>,
     /// Who hears what it prints, and of its starts and ends.
     pub hears: Option<Arc<dyn Hears>>,
 }
@@ -64,6 +68,7 @@ impl ServerConfig {
             idle: Duration::from_secs(600),
             grace: Duration::from_secs(2),
             restart: Restart::default(),
+            key_headers: BTreeMap::new(),
             hears: None,
         }
     }

@@ -17,7 +17,6 @@ use taskgate_wire::message;
 use taskgate_wire::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROGRESS_TOKEN, PROTOCOL_VERSION,
 };
-use taskgate_wire::offers::Offers;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::{Era, RequestId};
 use tokio::sync::{Semaphore, mpsc};
@@ -36,7 +35,7 @@ use crate::tools::ToolTable;
 use crate::traffic::{Sort, Traffic};
 
 /// The member of `_meta` that carries an idempotency key (design 7).
-const IDEMPOTENCY_KEY: &str = "taskgate/idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: &str = "taskgate/idempotency-key";
 /// A task that nobody asked about for this long is no reason to keep a session.
 const TASK_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Tasks that are kept count of.
@@ -109,8 +108,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) declares_tasks: bool,
     /// Whether it gets a progress token though `params` has none.
     pub(crate) wants_progress: bool,
-    /// What the caller of this very request can be asked, where that is not what the session offers.
-    pub(crate) offers: Option<Offers>,
     /// Whether `params` may hold what only modern requests carry.
     pub(crate) is_foreign: bool,
     pub(crate) task_ttl: Option<Millis>,
@@ -120,6 +117,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) state: Option<&'a str>,
     /// Headers for mirrored arguments (B-045).
     pub(crate) headers: Mirrored,
+    /// The header for the idempotency key, on this request alone.
+    pub(crate) key_header: Option<(String, String)>,
     pub(crate) care: Care,
     /// For the whole exchange.
     pub(crate) patience: Option<Duration>,
@@ -139,13 +138,13 @@ impl<'a> Ask<'a> {
             sort: Sort::Other,
             declares_tasks: true,
             wants_progress: false,
-            offers: None,
             is_foreign: false,
             task_ttl: None,
             key: None,
             responses: None,
             state: None,
             headers: Vec::new(),
+            key_header: None,
             care: Care::Again,
             patience: Some(patience),
             events: None,
@@ -433,6 +432,7 @@ impl Core {
                 headers.extend(ask.headers.iter().cloned());
                 let posting = Posting {
                     mirrored: headers.clone(),
+                    key: ask.key_header.clone(),
                     session: session.clone(),
                     care: ask.care,
                     patience: ask.patience,
@@ -521,15 +521,10 @@ fn dress(ask: &Ask<'_>, speech: &Speech, id: u64) -> Result<Option<Bytes>, messa
         edits.push(Edit::set(&["requestState"], state));
     }
     if is_modern {
-        let version = speech.manifest.version();
-        let capabilities = match (&ask.offers, ask.declares_tasks) {
-            (None, true) => Cow::Borrowed(&speech.capabilities),
-            (None, false) => Cow::Borrowed(&speech.capabilities_without_tasks),
-            (Some(offers), true) => Cow::Owned(offers.capabilities_json(version)),
-            (Some(offers), false) => Cow::Owned(offers.capabilities_json_without_tasks(version)),
-        };
+        let capabilities =
+            if ask.declares_tasks { &speech.capabilities } else { &speech.capabilities_without_tasks };
         edits.push(Edit::set(&[META, PROTOCOL_VERSION], speech.version_json.as_str()));
-        edits.push(Edit::set(&[META, CLIENT_CAPABILITIES], capabilities.into_owned()));
+        edits.push(Edit::set(&[META, CLIENT_CAPABILITIES], capabilities.as_str()));
         edits.push(Edit::set(&[META, CLIENT_INFO], speech.client_info.as_str()));
     } else if ask.is_foreign {
         edits.push(Edit::remove(&[META, PROTOCOL_VERSION]));

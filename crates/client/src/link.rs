@@ -80,6 +80,7 @@ impl HttpLink {
     ) -> (Heard, Option<Arc<str>>) {
         let outgoing = Outgoing {
             mirrored: how.mirrored,
+            key: how.key,
             session: how.session,
             patience: how.patience,
             ..Outgoing::post(body, how.care)
@@ -137,6 +138,8 @@ async fn tell(
 #[derive(Clone, Debug)]
 pub(crate) struct Posting {
     pub(crate) mirrored: Mirrored,
+    /// A header that belongs to this one request.
+    pub(crate) key: Option<(String, String)>,
     pub(crate) session: Option<Arc<str>>,
     pub(crate) care: Care,
     pub(crate) patience: Option<std::time::Duration>,

@@ -103,6 +103,7 @@ impl Opening<'_> {
         let (id, body) = self.initialize();
         let posting = Posting {
             mirrored: Vec::new(),
+            key: None,
             session: None,
             care: Care::Again,
             patience: Some(self.config.open_timeout),
@@ -201,6 +202,7 @@ impl Opening<'_> {
         };
         let posting = Posting {
             mirrored: mirrored(Version::MODERN, "server/discover", None),
+            key: None,
             session: None,
             care: Care::Again,
             patience: Some(self.config.open_timeout),

@@ -197,13 +197,14 @@ impl Engine {
         let limits = &self.parts.limits;
         self.admit(&new.principal)?;
         let server = new.call.server.clone();
-        let Some(place) = self.slots.take(&server, limits.running_max, limits.queue_max) else {
+        let (lane, running_max) = limits.lane(&new.call);
+        let Some(place) = self.slots.take(&lane, running_max, limits.queue_max) else {
             self.registry.discharge(&new.principal);
             return Err(SubmitError::Busy { server, queued: limits.queue_max });
         };
         let leave = |engine: &Arc<Engine>| match place {
-            Place::Running => engine.release(&server),
-            Place::Queued => engine.slots.give_back(&server),
+            Place::Running => engine.release(&new.call),
+            Place::Queued => engine.slots.give_back(&lane),
         };
         let mut record = self.record(&new);
         if place == Place::Running {
@@ -234,7 +235,7 @@ impl Engine {
             Place::Running => self.start(live, Some(back), Start::Call),
             Place::Queued => {
                 let waiting = Waiting { live, back: Some(back) };
-                self.turns(self.slots.queue(&server, waiting, true, limits.running_max));
+                self.turns(self.slots.queue(&lane, waiting, true, running_max));
             }
         }
         Ok(Submitted::Started(handle))
@@ -286,7 +287,7 @@ impl Engine {
         let live = Arc::new(Live::new(record));
         self.registry.insert(&live);
         let handle = Handle::new(live.clone());
-        self.slots.force(&new.call.server);
+        self.slots.force(&self.parts.limits.lane(&new.call).0);
         self.start(live, Some(back), Start::Held(in_flight, first));
         Ok(handle)
     }
@@ -466,8 +467,7 @@ impl Engine {
         let now = self.parts.clock.now();
         let random = &*self.parts.random;
         let shared = new.principal.is_shared();
-        let ttl_max = if shared { limits.ttl_max_shared } else { limits.ttl_max };
-        let deadline = if shared { limits.deadline_shared } else { limits.deadline };
+        let (deadline, ttl_max) = limits.spans(&new.call, shared);
         // A lifetime of 0 is the smallest there is, not none.
         let ttl = new.ttl.unwrap_or(limits.ttl).clamp(Millis::secs(1), ttl_max);
         let lifetime = Lifetime { created: now, ttl, linger: limits.linger, max: ttl_max };
@@ -569,8 +569,9 @@ impl Engine {
     }
 
     /// Gives a running place to the next.
-    pub(crate) fn release(self: &Arc<Self>, server: &ServerName) {
-        self.turns(self.slots.done(server, self.parts.limits.running_max));
+    pub(crate) fn release(self: &Arc<Self>, call: &Call) {
+        let (lane, running_max) = self.parts.limits.lane(call);
+        self.turns(self.slots.done(&lane, running_max));
     }
 }
 

@@ -11,7 +11,6 @@
 //! - [`handle`]: watching one task
 //! - [`back`]: what the engine needs of the side towards servers
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
-//! - `visit`: a URL that must be visited before a call can run
 //! - [`recover`]: what is done after a crash, before anything else
 //! - `parked`: what waits for its server after one
 //! - `draft`: a decision on its way to the store
@@ -33,7 +32,6 @@ mod parked;
 pub mod recover;
 mod registry;
 mod slots;
-mod visit;
 
 pub use engine::Engine;
 pub use handle::{Handle, Signal};

@@ -1,8 +1,15 @@
 //! The limits that the engine keeps, and their first values.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use taskgate_core::budget::Allowance;
+use taskgate_core::id::ServerName;
 use taskgate_core::poll::Rhythm;
 use taskgate_core::time::Millis;
+use taskgate_store::record::Call;
+
+use crate::slots::Lane;
 
 /// What the engine keeps to. The configuration's reference page gives each one's reason.
 #[derive(Clone, Debug)]
@@ -39,8 +46,76 @@ pub struct Limits {
     pub status_read: Allowance,
     /// For fetching a result once there is one.
     pub result: Allowance,
+    /// For asking the system of record about one operation (R5.4).
+    pub reconcile: Allowance,
     /// Finished records kept in memory for the next read.
     pub finished_cached: usize,
+    /// Of tools whose workflow says otherwise, by server and tool.
+    pub own: BTreeMap<ServerName, BTreeMap<String, Arc<Own>>>,
+}
+
+/// What bounds the calls of one workflow; `None`: as for all others.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Own {
+    /// Its name, under which its calls are counted.
+    pub workflow: String,
+    /// Calls sent and not yet answered, counted apart from those of the server's other tools.
+    pub running_max: Option<usize>,
+    /// How long its work may take.
+    pub deadline: Option<Millis>,
+    /// Longest lifetime of a handle.
+    pub ttl_max: Option<Millis>,
+    /// For connecting and creating.
+    pub create: Option<Allowance>,
+    /// For failing status reads in a row.
+    pub status_read: Option<Allowance>,
+    /// For fetching a result once there is one.
+    pub result: Option<Allowance>,
+}
+
+impl Limits {
+    fn own(&self, call: &Call) -> Option<&Own> {
+        self.own.get(&call.server)?.get(&call.tool).map(Arc::as_ref)
+    }
+
+    /// Where a call waits for its turn, and how many run there.
+    pub(crate) fn lane(&self, call: &Call) -> (Lane, usize) {
+        match self.own(call) {
+            Some(Own { workflow, running_max: Some(max), .. }) => {
+                (Lane { server: call.server.clone(), workflow: Some(workflow.clone()) }, *max)
+            }
+            Some(_) | None => (Lane { server: call.server.clone(), workflow: None }, self.running_max),
+        }
+    }
+
+    /// How long the work of a call may take, and the longest lifetime of its handle. What is shared with others stays
+    /// within what holds for them.
+    pub(crate) fn spans(&self, call: &Call, is_shared: bool) -> (Millis, Millis) {
+        let (deadline, ttl_max) = if is_shared {
+            (self.deadline_shared, self.ttl_max_shared)
+        } else {
+            (self.deadline, self.ttl_max)
+        };
+        let Some(own) = self.own(call) else { return (deadline, ttl_max) };
+        let ttl_max = own.ttl_max.map_or(ttl_max, |own| own.min(ttl_max));
+        let deadline = own.deadline.map_or(deadline, |own| if is_shared { own.min(deadline) } else { own });
+        (deadline, ttl_max)
+    }
+
+    /// For connecting and creating.
+    pub(crate) fn create(&self, call: &Call) -> Allowance {
+        self.own(call).and_then(|own| own.create).unwrap_or(self.create)
+    }
+
+    /// For failing status reads in a row.
+    pub(crate) fn status_read(&self, call: &Call) -> Allowance {
+        self.own(call).and_then(|own| own.status_read).unwrap_or(self.status_read)
+    }
+
+    /// For fetching a result once there is one.
+    pub(crate) fn result(&self, call: &Call) -> Allowance {
+        self.own(call).and_then(|own| own.result).unwrap_or(self.result)
+    }
 }
 
 impl Default for Limits {
@@ -62,7 +137,9 @@ impl Default for Limits {
             create: Allowance { time: Millis::secs(30), attempts: 5 },
             status_read: Allowance { time: Millis::mins(10), attempts: 60 },
             result: Allowance { time: Millis::secs(60), attempts: 10 },
+            reconcile: Allowance { time: Millis::hours(24), attempts: 400 },
             finished_cached: 4_096,
+            own: BTreeMap::new(),
         }
     }
 }

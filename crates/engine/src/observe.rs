@@ -13,7 +13,7 @@ use taskgate_store::record::Observed;
 use tokio::time::{Instant, sleep_until};
 
 use crate::back::{Answer, Back, BackEvent, InFlight, Look, LookError, Reply, Stand};
-use crate::drive::{Driver, asked_undeclared, refusal};
+use crate::drive::{Driver, refusal};
 use crate::handle::{Order, Signal};
 
 /// Messages and timestamps that change faster than this are not each worth a write.
@@ -63,7 +63,7 @@ impl Driver {
             upstream: upstream.clone(),
             known: BTreeMap::new(),
             visiting: BTreeMap::new(),
-            reads: Budget::new(Purpose::StatusRead, limits.status_read),
+            reads: Budget::new(Purpose::StatusRead, limits.status_read(&self.live.record().call)),
             started: self.live.record().task.lifetime.created,
             written: UnixMillis::default(),
             attended_at: Instant::now(),
@@ -96,9 +96,6 @@ impl Driver {
             };
             match woken {
                 Woken::Attended(answer @ (Answer::Returned { .. } | Answer::Raised { .. })) => {
-                    if let Some(InFlight { events, .. }) = &mut attending {
-                        self.rest(events);
-                    }
                     // What tasks/result says of a cancelled task is left to each server: Python 1.30 answers
                     // with an empty result. Its status tells.
                     if self.live.record().task.cancel_wished_at.is_some()
@@ -159,7 +156,6 @@ impl Driver {
                     }
                 }
                 Woken::DeadlinePassed => {
-                    self.give_up_asking();
                     self.cancel_upstream(&observer).await;
                     let ending = Ending::Faulted(Fault::DeadlinePassed);
                     return self.end(Do::Lose(Doubt::DeadlinePassed), ending).await;
@@ -175,7 +171,8 @@ impl Driver {
         if let Some(back) = &self.back {
             return Some(back.clone());
         }
-        let mut budget = Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read);
+        let mut budget =
+            Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read(&self.live.record().call));
         let key = self.key();
         loop {
             if let Err(spent) = budget.spend(self.now()) {
@@ -212,14 +209,6 @@ impl Driver {
         }
         match look.stand {
             Stand::Working | Stand::InputRequired => {
-                let is_fresh = |back_key: &String| !observer.known.contains_key(back_key);
-                let mut fresh = look.questions.iter().filter(|(back_key, _)| is_fresh(back_key));
-                if let Some((_, undeclared)) = fresh.find(|(_, question)| self.refuses(question).is_some()) {
-                    let why = asked_undeclared(undeclared.kind);
-                    self.cancel_upstream(observer).await;
-                    self.ended(Answer::Nonsense(why)).await;
-                    return true;
-                }
                 self.note(observer, look).await;
                 false
             }
@@ -247,7 +236,8 @@ impl Driver {
 
     /// Fetches the result of a task that is over, by the result's own budget (R5.4).
     async fn fetch(&mut self, observer: &Observer) {
-        let mut budget = Budget::new(Purpose::Result, self.engine.parts.limits.result);
+        let mut budget =
+            Budget::new(Purpose::Result, self.engine.parts.limits.result(&self.live.record().call));
         loop {
             if let Err(spent) = budget.spend(self.now()) {
                 let fault = Fault::BudgetSpent(spent.to_string());
@@ -375,7 +365,8 @@ impl Driver {
                 return false;
             }
         };
-        let mut budget = Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read);
+        let mut budget =
+            Budget::new(Purpose::StatusRead, self.engine.parts.limits.status_read(&self.live.record().call));
         while budget.spend(self.now()).is_ok() {
             match observer.back.answer(&observer.upstream, &back_key, &reply).await {
                 Ok(()) => {

@@ -228,14 +228,14 @@ impl Engine {
         what: Recovery,
         live: &Arc<Live>,
     ) -> Result<(), taskgate_store::Error> {
-        let server = live.record().call.server.clone();
+        let (lane, running_max) = self.parts.limits.lane(&live.record().call);
         match what {
             Recovery::Send | Recovery::SendAgain => {
                 let waiting = Waiting { live: live.clone(), back: None };
-                self.turns(self.slots.queue(&server, waiting, false, self.parts.limits.running_max));
+                self.turns(self.slots.queue(&lane, waiting, false, running_max));
             }
             Recovery::Resume => {
-                self.slots.force(&server);
+                self.slots.force(&lane);
                 self.start(live.clone(), None, Start::Resume);
             }
             Recovery::GiveUpUnsent => {

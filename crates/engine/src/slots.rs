@@ -25,10 +25,17 @@ struct Server {
     queue: VecDeque<Waiting>,
 }
 
-/// The running and waiting calls of every server.
+/// Where calls wait for each other: at a server, or in a workflow of it that has a bound of its own.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Lane {
+    pub(crate) server: ServerName,
+    pub(crate) workflow: Option<String>,
+}
+
+/// The running and waiting calls of every lane.
 #[derive(Default)]
 pub(crate) struct Slots {
-    servers: Mutex<HashMap<ServerName, Server>>,
+    servers: Mutex<HashMap<Lane, Server>>,
 }
 
 /// What a new call gets.
@@ -42,7 +49,7 @@ pub(crate) enum Place {
 
 impl Slots {
     /// Takes a place; `None` if the queue is full.
-    pub(crate) fn take(&self, server: &ServerName, running_max: usize, queue_max: usize) -> Option<Place> {
+    pub(crate) fn take(&self, server: &Lane, running_max: usize, queue_max: usize) -> Option<Place> {
         let mut servers = self.servers.lock();
         let server = servers.entry(server.clone()).or_default();
         if server.running < running_max && server.queue.is_empty() && server.promised == 0 {
@@ -57,7 +64,7 @@ impl Slots {
     }
 
     /// Gives back a queue place that was not used.
-    pub(crate) fn give_back(&self, server: &ServerName) {
+    pub(crate) fn give_back(&self, server: &Lane) {
         if let Some(server) = self.servers.lock().get_mut(server) {
             server.promised = server.promised.saturating_sub(1);
         }
@@ -67,7 +74,7 @@ impl Slots {
     /// that may run now come back.
     pub(crate) fn queue(
         &self,
-        name: &ServerName,
+        name: &Lane,
         waiting: Waiting,
         promised: bool,
         running_max: usize,
@@ -82,7 +89,7 @@ impl Slots {
     }
 
     /// A running call is done, and the calls whose turn it is now come back, each with a running place taken.
-    pub(crate) fn done(&self, name: &ServerName, running_max: usize) -> Vec<Waiting> {
+    pub(crate) fn done(&self, name: &Lane, running_max: usize) -> Vec<Waiting> {
         let mut servers = self.servers.lock();
         let Some(server) = servers.get_mut(name) else { return Vec::new() };
         server.running = server.running.saturating_sub(1);
@@ -90,7 +97,7 @@ impl Slots {
     }
 
     /// Takes a running place whatever the bound: for work that runs already.
-    pub(crate) fn force(&self, name: &ServerName) {
+    pub(crate) fn force(&self, name: &Lane) {
         self.servers.lock().entry(name.clone()).or_default().running += 1;
     }
 }

@@ -23,6 +23,7 @@ use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::text::SafeText;
 use tokio::time::Instant;
 
+use crate::admit::Admitted;
 use crate::config::{Limits, ToolPolicy};
 use crate::dispatch::{Exchange, Failure, Via};
 use crate::flight::{Flight, Next};
@@ -33,10 +34,10 @@ use crate::reply::Reply;
 use crate::upstream::{self, Upstream};
 use crate::view::view;
 use crate::wait::{self, Wait};
-use crate::{follow, handle_tool, retry};
+use crate::{admit, follow, handle_tool, retry};
 
-/// Longest idempotency key; a UUID has 36 characters, and keys of people's making are rarely longer than a path.
-const KEY_BYTES_MAX: usize = 255;
+/// Longest idempotency key.
+const KEY_BYTES_MAX: usize = taskgate_workflow::NAME_BYTES_MAX;
 
 /// A call that passed all checks.
 pub(crate) struct Checked<'x> {
@@ -101,10 +102,18 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         let message = format!("params.arguments names {} twice", SafeText::new(&twice, 80));
         return Err(RpcError::invalid_params(message).into());
     }
+    let admission = match exchange.policy.workflows.get(name.as_ref()) {
+        Some(workflow) => {
+            admit::can_be_looked_up(workflow, &upstream).await?;
+            admit::admit(workflow, &name, arguments, key)?
+        }
+        None => Admitted::plain(key),
+    };
     let also = ["task", "inputResponses", "requestState"];
     let log_level = via.log_level().filter(|_| upstream.says().back.version.is_modern());
     let params = params::clean(request, &also, log_level)
         .map_err(|malformed| RpcError::invalid_params(malformed.to_string()))?;
+    let params = admission.forward(params)?;
     let retry = match via {
         Via::Modern(_) => mrtr::read_retry(request.params().unwrap_or("{}"))?,
         Via::Legacy(_) => None,
@@ -124,7 +133,7 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         asking: decision.asking,
         digest: [0; 32],
         tool: name.into_owned(),
-        key,
+        key: admission.key,
         ttl,
         params,
         ahead,
@@ -184,7 +193,6 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
         asking: checked.asking,
         ttl: exchange.gateway.engine.limits().deadline + Millis::hours(1),
         key: None,
-        offers: checked.via.back_key(exchange).offers,
         round: None,
     };
     let mut flight = Flight::new(checked.upstream.call(outgoing), matches!(checked.via, Via::Modern(_)));
@@ -231,7 +239,7 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
                 let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
                 return Box::pin(adopt(checked, flight.take(), Some(asked), Wait::Until(until))).await;
             }
-            Next::Event(BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. }) => {}
+            Next::Event(BackEvent::Unasked { .. } | BackEvent::Nudge) => {}
         }
     }
 }
@@ -300,11 +308,10 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
                 return Err(Failure::Cancelled);
             }
             let token = checked.via.progress_token(&checked.exchange.request).map(String::from);
-            let follow = Follow::start(&checked.exchange.gateway, session, &handle, token, Known::AsTask);
+            Follow::start(&checked.exchange.gateway, session, &handle, token, Known::AsTask);
             let record = handle.record();
             let created = a::create_result(&view(&checked.exchange.gateway.engine, &record));
-            let reply = Reply::result(checked.exchange.request.id(), crate::dispatch::text(&created));
-            Ok(Reply { telling: Some(follow.telling()), ..reply })
+            Ok(Reply::result(checked.exchange.request.id(), crate::dispatch::text(&created)))
         }
         (Carry::Augmented | Carry::Extension | Carry::Plain, _) => {
             let wait = match checked.route {
@@ -338,7 +345,7 @@ fn refused(error: SubmitError) -> Failure {
 }
 
 /// With a capital letter, as our other messages have it.
-fn sentence(words: &str) -> String {
+pub(crate) fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

@@ -1,11 +1,13 @@
 //! What an operator decides about the front.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use taskgate_core::gate::ToolMode;
 use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_core::time::Millis;
+use taskgate_workflow::Workflow;
 
 /// Everything that is configured about the front.
 #[derive(Clone, Debug)]
@@ -57,6 +59,8 @@ pub struct ServerPolicy {
     pub default: ToolPolicy,
     /// For the others, by name.
     pub tools: BTreeMap<String, ToolPolicy>,
+    /// The workflows of its tools, by tool. Each speaks for its tool in the place of `tools`.
+    pub workflows: BTreeMap<String, Arc<Workflow>>,
     /// Whether `annotations.readOnlyHint` of a tool that nobody spoke for is believed (design 7).
     pub trust_annotations: bool,
     /// Which of a caller's tasks are found and listed here.
@@ -85,6 +89,7 @@ impl ServerPolicy {
             path,
             default: ToolPolicy::default(),
             tools: BTreeMap::new(),
+            workflows: BTreeMap::new(),
             trust_annotations: false,
             sees: Sees::Server,
             sync_budget: None,
@@ -106,6 +111,9 @@ impl ServerPolicy {
 
     /// What holds for `tool`, of which its server says that it is, or is not, read-only.
     pub(crate) fn tool(&self, tool: &str, says_read_only: bool) -> ToolPolicy {
+        if let Some(workflow) = self.workflows.get(tool) {
+            return ToolPolicy { effect: workflow.effect, mode: workflow.mode, replay: workflow.replay };
+        }
         match self.tools.get(tool) {
             Some(policy) => *policy,
             None if self.trust_annotations && says_read_only => {

@@ -21,6 +21,7 @@
 //!
 //! Helpers: `upstream` and `watches` (servers), `params`, `modern`, `level`, `view`, `seal`, `caps`.
 
+mod admit;
 mod asks;
 mod calls;
 mod caps;

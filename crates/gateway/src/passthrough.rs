@@ -155,7 +155,7 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
                         let _ = reply.send(nobody(question.kind));
                     }
                 },
-                BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. } => {}
+                BackEvent::Unasked { .. } | BackEvent::Nudge => {}
             },
             () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
                 stop.cancel();
@@ -234,17 +234,19 @@ pub(crate) async fn ask(
     limits: Limits,
 ) -> Answer {
     let kind = question.kind;
-    if !session.negotiated.offers.takes(&question) {
+    if !session.negotiated.offers.can_ask(kind) {
         return nobody(kind);
     }
     let (sender, receiver) = oneshot::channel();
-    let Some((count, _)) = session.put(&question, AskedFor::Waiting(sender), None, &outlet) else {
+    let (count, message) = session.asks.open(&question, AskedFor::Waiting(sender), None, session.version());
+    if !outlet.send(message.clone()) && !session.send(message) {
+        session.asks.forget(count);
         return nobody(kind);
-    };
+    }
     match tokio::time::timeout(Limits::span(limits.ask_time), receiver).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => {
-            session.take_back_one(count);
+            session.asks.forget(count);
             match taskgate_wire::answer::gave_up(kind) {
                 Ok(answer) => Answer::Result(Bytes::from_static(answer.as_bytes())),
                 Err(error) => Answer::Error { code: error.code, message: error.message },

@@ -19,13 +19,12 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Limits, ServerPolicy};
 use crate::dispatch::{self, Exchange, Via};
 use crate::gateway::Gateway;
-use crate::incoming::Unfit;
 use crate::modern::Modern;
 use crate::outlet::Outlet;
 use crate::reply::{End, Reply};
 use crate::requests::{Requests, Running};
 use crate::session::Session;
-use crate::{incoming, initialize};
+use crate::{incoming, initialize, standing};
 
 /// Messages in one batch; 2025-03-26 sets no bound, so we do.
 const BATCH_MAX: u8 = 100;
@@ -224,7 +223,7 @@ impl Pipe {
                 let session = gateway.sessions.on_pipe(opened.negotiated);
                 self.outlet.deliver(message::success(request.id(), &opened.result)).await;
                 session.add_stream(&self.outlet, 1);
-                gateway.sessions.opened.notify_waiters();
+                standing::opened(gateway, &session);
                 self.session = Some(session);
             }
             Err(error) => self.outlet.deliver(message::error(Some(request.id()), &error)).await,
@@ -245,9 +244,8 @@ impl Pipe {
                 incoming::notification(&self.gateway, &session, &notification).await;
             }
             (Ok(Message::Response(response)), Some(session)) => {
-                // A pipe has no status by which a wrong answer could be refused: the question is asked again.
-                let unfit = Unfit::AskAgain;
-                if let Err(error) = incoming::response(&self.gateway, &session, &response, unfit).await {
+                // A pipe has no status by which a wrong answer could be refused: the question stays open.
+                if let Err(error) = incoming::response(&self.gateway, &session, &response).await {
                     tracing::debug!(%error, "an answer could not be used");
                 }
             }
@@ -272,9 +270,8 @@ impl Pipe {
                 reply = dispatch::request(exchange, via) => reply,
                 () = ended.cancelled(), if is_held => return,
             };
-            let Reply { end: End::Message(message), delivers, telling, .. } = reply else { return };
+            let Reply { end: End::Message(message), delivers, .. } = reply else { return };
             outlet.deliver_with(message, delivers).await;
-            drop(telling);
             if is_listen {
                 // over stdio the end of a subscription is said in both ways.
                 let params = cancelled_params(&id, "The subscription has ended");

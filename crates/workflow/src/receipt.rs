@@ -84,9 +84,16 @@ impl ReceiptRule {
     /// [`RuleError`] if the rule cannot be evaluated, or says both; then nothing is known.
     pub fn find(&self, facts: Facts<'_>, answer: Answer<'_>) -> Result<Option<Receipt>, RuleError> {
         let table = Table::new(facts, Some(answer));
-        let applied = table.truth(&self.when).map_err(RuleError::of("receipt.when"))?;
+        let truth = |rule: &Expression, name: &str| {
+            // As with probes: what a tool says of an error is no receipt, unless the rule looks at the whole of it.
+            if answer.is_error() && !rule.uses("answer") {
+                return Ok(false);
+            }
+            table.truth(rule).map_err(RuleError::of(name))
+        };
+        let applied = truth(&self.when, "receipt.when")?;
         let not_applied = match &self.not_applied_when {
-            Some(rule) => table.truth(rule).map_err(RuleError::of("receipt.not_applied_when"))?,
+            Some(rule) => truth(rule, "receipt.not_applied_when")?,
             None => false,
         };
         let verdict = match (applied, not_applied) {

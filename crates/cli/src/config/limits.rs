@@ -49,11 +49,12 @@ impl RawLimits {
     }
 
     /// Counts that must not be 0.
-    pub(crate) fn counts(&self) -> [(&'static str, usize); 19] {
+    pub(crate) fn counts(&self) -> [(&'static str, usize); 20] {
         [
             ("create_attempts", self.create_attempts as usize),
             ("status_read_attempts", self.status_read_attempts as usize),
             ("result_attempts", self.result_attempts as usize),
+            ("reconcile_attempts", self.reconcile_attempts as usize),
             ("live_tasks", self.live_tasks),
             ("live_tasks_anonymous", self.live_tasks_anonymous),
             ("running", self.running),

@@ -81,7 +81,7 @@ fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Ve
     let (there, here): (Vec<_>, Vec<_>) = faults.into_iter().partition(|fault| elsewhere.holds(fault));
     let mut files = Vec::new();
     if !here.is_empty() {
-        files.extend(refused(here.into_iter().map(|fault| at(document.get_ref(), fault)).collect()));
+        files.extend(refused(here.into_iter().map(|fault| at(document.get_ref(), text, fault)).collect()));
     }
     if let (Some(json), false) = (&json, there.is_empty()) {
         let problems = there.into_iter().map(|fault| json.problem(fault)).collect();
@@ -163,11 +163,15 @@ fn widen(at: Range<usize>) -> Range<usize> {
     at.start..at.end.max(at.start)
 }
 
-fn at(document: &DeTable<'_>, fault: Fault) -> Problem {
+fn at(document: &DeTable<'_>, text: &str, fault: Fault) -> Problem {
     let path: Vec<&str> = fault.path.iter().map(String::as_str).collect();
-    // A server as a whole is pointed at by its name, anything else by its value.
-    let is_server = matches!(path.as_slice(), ["servers", _]);
-    let at = if is_server { place::of_key(document, &path) } else { place::of_value(document, &path) };
+    // A section as a whole is pointed at by its name, anything else by its value.
+    let is_section = matches!(
+        path.as_slice(),
+        ["servers" | "workflows", _] | ["workflows", _, "receipt" | "probe" | "fence"]
+    );
+    let at = if is_section { place::of_key(document, &path) } else { place::of_value(document, &path) };
+    let at = at.map(|at| fault.inside.and_then(|inside| place::inside(text, &at, inside)).unwrap_or(at));
     Problem { what: fault.what, help: Some(fault.help), at }
 }
 

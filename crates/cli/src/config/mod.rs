@@ -1,9 +1,9 @@
 //! The configuration: as written (`raw`), as understood ([`Config`]), and the way from one to the other.
 //!
-//! - `raw`, `raw_limits`, `units`: what can be written, with defaults and documentation
+//! - `raw`, `raw_limits`, `raw_workflow`, `units`: what can be written, with defaults and documentation
 //! - `load`: files in, [`Config`] or [`problem::Problems`] out
 //! - `unknown`, `place`, `problem`: what is wrong, and where
-//! - `understand`, `server`, `limits`, `expand`: what it means
+//! - `understand`, `server`, `workflow`, `rules`, `limits`, `expand`: what it means
 //! - `mcp_json`: servers as hosts keep them
 //! - `reference`: the page and the schema that are generated from all that
 
@@ -15,17 +15,22 @@ mod place;
 pub(crate) mod problem;
 mod raw;
 mod raw_limits;
+mod raw_workflow;
 pub(crate) mod reference;
+mod rules;
 mod server;
 pub(crate) mod understand;
 pub(crate) mod units;
 mod unknown;
+mod workflow;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use taskgate_client::config::ServerConfig;
 use taskgate_gateway::config::GatewayConfig;
+use taskgate_workflow::Workflow;
 
 /// What the configuration means. It was checked once and does not change.
 #[derive(Debug)]
@@ -42,4 +47,7 @@ pub(crate) struct Config {
     pub(crate) gateway: GatewayConfig,
     /// The servers.
     pub(crate) servers: Vec<ServerConfig>,
+    /// The workflows.
+    #[expect(dead_code, reason = "for the engine's rules")]
+    pub(crate) workflows: Vec<Arc<Workflow>>,
 }

@@ -32,3 +32,43 @@ fn find(document: &DeTable<'_>, path: &[&str]) -> Option<(Range<usize>, Range<us
     }
     found
 }
+
+/// Bytes of a part of the text that is written at `value`. `None` if it is written with escapes, so that its parts stand
+/// elsewhere.
+pub(crate) fn inside(file: &str, value: &Range<usize>, part: Range<usize>) -> Option<Range<usize>> {
+    let written = file.get(value.clone())?;
+    let (quotes, can_escape) = [("\"\"\"", true), ("'''", false), ("\"", true), ("'", false)]
+        .into_iter()
+        .find(|(quotes, _)| written.starts_with(quotes))?;
+    if can_escape && written.contains('\\') {
+        return None;
+    }
+    let mut start = value.start + quotes.len();
+    if quotes.len() == 3 {
+        // A line break right behind the quotes is not a part of the text.
+        let rest = file.get(start..)?;
+        start += if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with('\n')) };
+    }
+    let found = start + part.start..start + part.end;
+    (found.end <= value.end && file.get(found.clone()).is_some()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inside;
+
+    #[test]
+    fn a_part_of_a_text_is_found_where_it_is_written_plainly() {
+        for (file, part) in [
+            ("k = \"abc\"", Some("b")),
+            ("k = 'abc'", Some("b")),
+            ("k = '''abc'''", Some("b")),
+            ("k = \"\"\"\nabc\"\"\"", Some("b")),
+            ("k = \"a\\u0062c\"", None),
+        ] {
+            let value = 4..file.len();
+            assert_eq!(inside(file, &value, 1..2).map(|at| &file[at]), part, "{file}");
+        }
+        assert_eq!(inside("k = \"abc\"", &(4..9), 2..9), None);
+    }
+}

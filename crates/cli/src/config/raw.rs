@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use super::raw_limits::RawLimits;
+pub(crate) use super::raw_workflow::RawWorkflow;
 use super::units::{Size, Span};
 
 /// A configuration of `taskgate serve`.
@@ -35,6 +36,9 @@ pub(crate) struct RawConfig {
     /// `/mcp` too. In `command`, `args`, `env`, `cwd`, `url` and `headers`, `${NAME}` stands for a variable of the
     /// environment, `${NAME:-text}` for it or else the text, and `$${` for `${` itself.
     pub(crate) servers: BTreeMap<String, RawServer>,
+    /// Policies for tools that do something, by name: keys, receipts, probes, and who is asked when nothing else can
+    /// tell what happened. Values marked CEL are expressions; see below.
+    pub(crate) workflows: BTreeMap<String, RawWorkflow>,
 }
 
 /// Where clients reach the gateway.

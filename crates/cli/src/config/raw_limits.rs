@@ -53,6 +53,11 @@ pub(crate) struct RawLimits {
     pub(crate) result_time: Span,
     /// Fetching a result once there is one: tries.
     pub(crate) result_attempts: u32,
+    /// Asking the system of record what became of a call whose answer was lost: time for all looks. A day covers an
+    /// outage over night.
+    pub(crate) reconcile_time: Span,
+    /// Asking the system of record: looks.
+    pub(crate) reconcile_attempts: u32,
 
     /// Unfinished tasks of one principal.
     pub(crate) live_tasks: usize,
@@ -152,6 +157,8 @@ impl Default for RawLimits {
             status_read_attempts: engine.status_read.attempts,
             result_time: Span(engine.result.time),
             result_attempts: engine.result.attempts,
+            reconcile_time: Span(engine.reconcile.time),
+            reconcile_attempts: engine.reconcile.attempts,
             live_tasks: engine.live_max,
             live_tasks_anonymous: engine.live_max_shared,
             running: engine.running_max,

@@ -124,8 +124,63 @@ Spans of time are written with their unit: `\"500ms\"`, `\"45s\"`, `\"10m\"`, `\
 `#:schema ./config.schema.json`.
 ";
 
+const EXPRESSIONS: &str = "
+## Expressions
+
+Values marked CEL are expressions of the Common Expression Language. They are checked when the file is loaded. One that
+fails on a call's data is never taken for `false`: in a key or object the call is refused, in a receipt or probe the
+outcome stays unknown, and the history says why. Test a member that may be missing with `has(data.status)`.
+
+A workflow for payments:
+
+```toml
+[workflows.payments]
+server = \"bank\"
+tools = [\"pay\"]
+object = \"'account/' + args.to\"
+on_conflict = \"queue\"
+intended_effect = \"'pays ' + string(args.amount) + ' to ' + args.to\"
+settle = \"10m\"
+owners = [\"treasury\"]
+idempotency = { mode = \"derived\", key = \"args.order_id\", forward = { argument = \"idempotency_key\" } }
+
+[workflows.payments.receipt]
+when = \"data.status == 'paid' && data.order_id == key\"
+reference = \"data.transaction_id\"
+issued_by = \"server\"
+
+[workflows.payments.probe]
+get = \"https://bank.example/payments/{key}\"
+headers = { Authorization = \"Bearer ${BANK_TOKEN}\" }
+applied_when = \"status == 200 && data.status == 'paid'\"
+not_applied_when = \"status == 404\"
+```
+
+Whole numbers of up to 64 bits and numbers with a fraction are numbers; one that a 64-bit number does not hold as it was
+written is seen as its text. Keys, objects and references are texts or whole numbers. Macros (`has`, `all`, `exists`,
+`exists_one`, `map`, `filter`) may stand three deep, `matches` takes a pattern in quotes, and an expression that visits too
+many elements fails.
+
+";
+
 /// The order in which sections are read.
-const SECTIONS: [&str; 7] = ["servers", "default", "tools", "listen", "store", "listing", "limits"];
+const SECTIONS: [&str; 15] = [
+    "servers",
+    "default",
+    "tools",
+    "workflows",
+    "idempotency",
+    "forward",
+    "receipt",
+    "signature",
+    "probe",
+    "fence",
+    "webhook",
+    "listen",
+    "store",
+    "listing",
+    "limits",
+];
 
 /// The page, in Markdown.
 pub(crate) fn page() -> String {
@@ -133,6 +188,8 @@ pub(crate) fn page() -> String {
     let schema = plain_schema();
     let since = schema.get("x-since").and_then(Value::as_str).unwrap_or_default();
     section(&mut out, "", &schema, since);
+    out.push_str(EXPRESSIONS);
+    out.push_str(&super::workflow::names());
     out
 }
 

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use taskgate_core::budget::Allowance;
 use taskgate_core::poll::Rhythm;
 use taskgate_core::time::Millis;
+use taskgate_engine::limits::Own;
 use taskgate_gateway::config::{GatewayConfig, Listing};
+use taskgate_workflow::{Forward, Workflow};
 
 use super::Config;
 use super::raw::{RawConfig, RawLimits, RawListen, RawServer};
 use super::server::{self, Server};
 use super::units::Span;
+use super::workflow::{self, Around};
 use crate::environment::Environment;
 
 /// What is wrong with the meaning of a key.
@@ -22,12 +27,14 @@ pub(crate) struct Fault {
     pub(crate) path: Vec<String>,
     pub(crate) what: String,
     pub(crate) help: String,
+    /// Bytes of the value, where it is a text and only a part of it is wrong.
+    pub(crate) inside: Option<Range<usize>>,
 }
 
 impl Fault {
     pub(crate) fn new(path: &[&str], what: impl Into<String>, help: impl Into<String>) -> Fault {
         let path = path.iter().map(|name| (*name).to_owned()).collect();
-        Fault { path, what: what.into(), help: help.into() }
+        Fault { path, what: what.into(), help: help.into(), inside: None }
     }
 }
 
@@ -51,6 +58,9 @@ pub(crate) fn understand(
         }
     }
     server::distinct_paths(&understood, &mut faults);
+    let known = servers.iter().map(|(name, (server, _))| (name.clone(), server.clone())).collect();
+    let around = Around { servers: &known, workflows: &raw.workflows, limits: &raw.limits, environment };
+    let workflows: Vec<_> = workflow::understand(&around, &mut faults).into_iter().map(Arc::new).collect();
     if servers.is_empty() {
         faults.push(Fault::new(
             &[],
@@ -61,11 +71,34 @@ pub(crate) fn understand(
     let (Some(address), true) = (address, faults.is_empty()) else { return Err(faults) };
     let (servers, policies) = understood
         .into_iter()
-        .map(|Server { mut back, policy }| {
+        .map(|Server { mut back, mut policy }| {
             raw.limits.bound(&mut back);
+            for workflow in workflows.iter().filter(|workflow| workflow.server == policy.name) {
+                let workflow: &Arc<Workflow> = workflow;
+                let tools = workflow.tools.iter().cloned();
+                if let Some(Forward::Header(name)) = &workflow.forward {
+                    back.key_headers.extend(tools.clone().map(|tool| (tool, name.clone())));
+                }
+                policy.workflows.extend(tools.map(|tool| (tool, workflow.clone())));
+            }
             (back, policy)
         })
         .unzip();
+    let mut engine = engine;
+    for workflow in &workflows {
+        let bounds = &workflow.bounds;
+        let own = Arc::new(Own {
+            workflow: workflow.name.clone(),
+            running_max: bounds.running,
+            deadline: bounds.deadline,
+            ttl_max: bounds.ttl_max,
+            create: bounds.create,
+            status_read: bounds.status_read,
+            result: bounds.result,
+        });
+        let tools = engine.own.entry(workflow.server.clone()).or_default();
+        tools.extend(workflow.tools.iter().map(|tool| (tool.clone(), own.clone())));
+    }
     let gateway = GatewayConfig {
         limits: raw.limits.front(),
         allowed_hosts: raw.listen.allowed_hosts.clone(),
@@ -76,7 +109,7 @@ pub(crate) fn understand(
         ..GatewayConfig::new(policies)
     };
     let store_bytes_max = raw.store.size_max.map(|size| size.0 as u64);
-    Ok(Config { address, store, store_bytes_max, engine, gateway, servers })
+    Ok(Config { address, store, store_bytes_max, engine, gateway, servers, workflows })
 }
 
 /// What is wrong with an address, and what to do.
@@ -205,6 +238,8 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
         create: Allowance { time: raw.create_time.0, attempts: raw.create_attempts },
         status_read: Allowance { time: raw.status_read_time.0, attempts: raw.status_read_attempts },
         result: Allowance { time: raw.result_time.0, attempts: raw.result_attempts },
+        reconcile: Allowance { time: raw.reconcile_time.0, attempts: raw.reconcile_attempts },
         finished_cached: raw.finished_cached,
+        own: BTreeMap::new(),
     }
 }

@@ -10,3 +10,4 @@ mod probe;
 mod run;
 mod serve;
 mod support;
+mod workflows;

@@ -52,6 +52,8 @@ pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
     /// The version, and what mirrors the body.
     pub(crate) mirrored: Mirrored,
+    /// A header that belongs to this one request: its idempotency key.
+    pub(crate) key: Option<(String, String)>,
     pub(crate) session: Option<Arc<str>>,
     pub(crate) last_event_id: Option<String>,
     pub(crate) care: Care,
@@ -65,6 +67,7 @@ impl Outgoing {
             method: Method::POST,
             body,
             mirrored: Vec::new(),
+            key: None,
             session: None,
             last_event_id: None,
             care,
@@ -155,7 +158,9 @@ impl Endpoint {
         if outgoing.method == Method::POST {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        for (name, value) in &outgoing.mirrored {
+        let mirrored = outgoing.mirrored.iter().map(|(name, value)| (name.as_ref(), value));
+        let key = outgoing.key.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in mirrored.chain(key) {
             let value =
                 HeaderValue::from_str(value).map_err(|_| format!("{name} cannot stand in a header"))?;
             let name =

@@ -44,6 +44,7 @@ pub(crate) async fn exchange(
     let resume = job.is_resumable.then(|| Outgoing {
         method: Method::GET,
         body: Bytes::new(),
+        key: None,
         care: Care::Again,
         patience: Some(endpoint.read_timeout),
         ..job.outgoing.clone()

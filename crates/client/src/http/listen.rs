@@ -24,6 +24,7 @@ pub(crate) async fn listen(
     let mut attempts = 0;
     loop {
         let outgoing = Outgoing {
+            key: None,
             method: Method::GET,
             body: Bytes::new(),
             mirrored: mirrored.clone(),

@@ -171,6 +171,35 @@ async fn b_039_to_b_043_modern_requests_mirror_their_body() {
 }
 
 #[tokio::test]
+async fn r4_6_a_key_goes_into_the_header_in_which_its_tool_takes_it_and_into_no_other_request() {
+    for is_modern in [true, false] {
+        let fine = |seen: Seen| result(&seen, text("fine"));
+        let web =
+            if is_modern { Web::modern(fine).await } else { Web::legacy(json!({"tools": {}}), fine).await };
+        let mut config = http(&web.url);
+        config.key_headers.insert("pay".to_owned(), "Idempotency-Key".to_owned());
+        let config = if is_modern { config } else { legacy(config) };
+        let (_servers, session) = open(config, "{}").await;
+        let mut given = tool("pay", Asking::Held);
+        given.key = Some("k-1".to_owned());
+        let mut carried = tool("pay", Asking::Held);
+        let params = r#"{"name":"pay","arguments":{},"_meta":{"taskgate/idempotency-key":"k-2"}}"#;
+        carried.params = Bytes::from_static(params.as_bytes());
+        let mut other = tool("look", Asking::Held);
+        other.key = Some("k-3".to_owned());
+        for call in [given, carried, other, tool("pay", Asking::Held)] {
+            session.call(call).answer.await;
+        }
+        let keys = |seen: &Seen| seen.header("idempotency-key").map(str::to_owned);
+        let (calls, others): (Vec<_>, Vec<_>) =
+            web.seen().into_iter().partition(|seen| seen.method() == "tools/call");
+        let expected = [Some("k-1".to_owned()), Some("k-2".to_owned()), None, None];
+        assert_eq!(calls.iter().map(keys).collect::<Vec<_>>(), expected);
+        assert!(others.iter().all(|seen| keys(seen).is_none()));
+    }
+}
+
+#[tokio::test]
 async fn a_002_b_002_x_053_ids_are_not_used_again_after_a_restart() {
     let web = Web::modern(|seen| result(&seen, text("fine"))).await;
     for _ in 0..2 {

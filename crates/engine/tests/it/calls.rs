@@ -1,5 +1,6 @@
 //! Submitting, joining, queueing, cancelling.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use taskgate_core::task::{CancelRule, Ending, Fault};
 use taskgate_core::time::Millis;
 use taskgate_engine::back::{Answer, InFlight, Stand};
 use taskgate_engine::engine::{CancelError, SubmitError, Submitted};
-use taskgate_engine::limits::Limits;
+use taskgate_engine::limits::{Limits, Own};
 use taskgate_store::memory::CommandKind;
 use taskgate_store::{Join, Store};
 
-use crate::stage::{Puppet, Stage, call, me, no, returned, task, text};
+use crate::stage::{Puppet, Stage, call, me, no, returned, server, task, text};
 
 #[tokio::test(start_paused = true)]
 async fn inv_10_the_record_is_dispatched_on_disk_before_the_back_hears_anything() {
@@ -219,6 +220,48 @@ async fn inv_17_a_call_cancelled_in_the_queue_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r5_4_a_workflow_has_bounds_of_its_own_and_the_other_tools_have_theirs() {
+    let own = Own {
+        workflow: "payments".to_owned(),
+        running_max: Some(2),
+        deadline: Some(Millis::secs(5)),
+        ttl_max: Some(Millis::hours(2)),
+        ..Own::default()
+    };
+    let mut limits = Limits { running_max: 1, ..Limits::default() };
+    limits.own.entry(server()).or_default().insert("pay".to_owned(), Arc::new(own));
+    let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
+    let pay = || {
+        let mut new = call(Effect::Consequential);
+        new.call.tool = "pay".to_owned();
+        new
+    };
+    // A slow tool beside it takes none of its places, nor it one of theirs.
+    let slow = stage.submit(call(Effect::Consequential)).await;
+    let _held = stage.back.hear().await;
+    let waiting = stage.submit(call(Effect::Consequential)).await;
+    let first = stage.submit(pay()).await;
+    let second = stage.submit(pay()).await;
+    let third = stage.submit(pay()).await;
+    let is_sent =
+        |handle: &taskgate_engine::Handle| matches!(handle.record().operation.stage, Step::Dispatched { .. });
+    assert_eq!([&waiting, &first, &second, &third].map(is_sent), [false, true, true, false]);
+    stage.back.hear().await.answer.send(text("{}")).unwrap();
+    stage.over_by(&first.record().id).await;
+    assert!(is_sent(&stage.engine.find(&me(), &third.record().id).await.unwrap().unwrap()));
+    // Deadline and lifetime are its own too.
+    let record = third.record();
+    let created = record.task.lifetime.created;
+    assert_eq!(record.deadline, created + Millis::secs(5));
+    assert_eq!(record.task.lifetime.max, Millis::hours(2));
+    let record = slow.record();
+    assert_eq!(record.deadline, record.task.lifetime.created + Limits::default().deadline);
+    let late = stage.over_by(&third.record().id).await;
+    assert_eq!(late.task.ending(), Some(&Ending::Faulted(Fault::DeadlinePassed)));
+    assert!(slow.record().task.ending().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn r3_6_at_the_deadline_the_work_is_cancelled_and_the_outcome_left_open() {
     let limits = Limits { deadline: Millis::secs(5), ..Limits::default() };
     let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
@@ -275,7 +318,6 @@ async fn a_read_that_outlasts_its_time_is_recorded_and_taken_over() {
             asking: taskgate_core::gate::Asking::Held,
             ttl: Millis(0),
             key: None,
-            offers: "{}".to_owned(),
             round: None,
         },
     );

@@ -18,7 +18,6 @@ use super::guard::{self, Accepts};
 use super::{Caller, respond};
 use crate::dispatch::{self, Exchange, Via};
 use crate::event_id::{Answers, EventId};
-use crate::incoming::Unfit;
 use crate::modern::Modern;
 use crate::outlet::{Outlet, Piece};
 use crate::pipe::Sent;
@@ -224,12 +223,10 @@ async fn legacy(caller: Caller, session: Arc<Session>, message: Message, accepts
             incoming::notification(&caller.gateway, &session, &notification).await;
             respond::bare(StatusCode::ACCEPTED)
         }
-        Message::Response(response) => {
-            match incoming::response(&caller.gateway, &session, &response, Unfit::Refuse).await {
-                Ok(()) => respond::bare(StatusCode::ACCEPTED),
-                Err(error) => respond::from_reply(Reply::error(StatusCode::BAD_REQUEST, None, &error)),
-            }
-        }
+        Message::Response(response) => match incoming::response(&caller.gateway, &session, &response).await {
+            Ok(()) => respond::bare(StatusCode::ACCEPTED),
+            Err(error) => respond::from_reply(Reply::error(StatusCode::BAD_REQUEST, None, &error)),
+        },
     }
 }
 
@@ -329,8 +326,8 @@ async fn one_of_batch(
             return None;
         }
         Ok(Message::Response(response)) => {
-            // A batch has no place for the refusal of an answer; the question is asked again.
-            let _ = incoming::response(&caller.gateway, session, &response, Unfit::AskAgain).await;
+            // A batch has no place for the refusal of an answer; the question stays open and is asked again.
+            let _ = incoming::response(&caller.gateway, session, &response).await;
             return None;
         }
         Err(malformed) => Reply::error(StatusCode::OK, malformed.id(), &malformed.to_rpc()),

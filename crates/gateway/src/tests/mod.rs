@@ -12,7 +12,7 @@ mod modern;
 mod passing;
 mod pipe;
 mod plain;
-mod questions;
 mod rig;
 mod schema;
 mod sessions;
+mod workflows;

@@ -34,6 +34,21 @@ fn r4_3_a_receipt_confirms_only_if_it_is_known_who_issued_it() {
 }
 
 #[test]
+fn r4_3_what_a_tool_says_of_an_error_is_no_receipt_unless_the_rule_looks_at_that() {
+    let error = RESULT.replacen('{', "{\"isError\":true,", 1);
+    assert_eq!(find(&rule(Issuer::Server), &error), None);
+    assert_eq!(
+        find(&rule(Issuer::Server), r#"{"isError":true,"content":[{"type":"text","text":"no luck"}]}"#),
+        None
+    );
+    let looks = ReceiptRule {
+        when: bool("answer.isError && data.state == 'paid' && data.order == key", Scope::Receipt),
+        ..rule(Issuer::Server)
+    };
+    assert!(find(&looks, &error).unwrap().confirms());
+}
+
+#[test]
 fn r4_3_a_receipt_of_another_operation_is_none_of_this() {
     assert_eq!(find(&rule(Issuer::Server), &RESULT.replace("order-7", "order-8")), None);
     let unbound = ReceiptRule {
