@@ -26,6 +26,12 @@ pub(crate) enum Chore {
     },
     /// Play every client with every server, and write docs/matrix.md and docs/captures.md
     Matrix(Matrix),
+    /// Put bugs in, one after the other, and see that the tests find them
+    SeededBugs {
+        /// These only
+        #[arg(value_name = "BUG")]
+        bugs: Vec<String>,
+    },
     /// Have clients of every kind call at once on the same endpoints, and check every message
     Load(Load),
     /// Run the official conformance suite against the gateway, and write docs/conformance.md

@@ -8,6 +8,7 @@
 //! - [`serve`]: what it is pointed at besides the gateway: an instant MCP server, a thin proxy, a bare answer
 //! - [`sqlite`]: bare durable group commit
 //! - [`report`]: figures, marks, the table
+//! - [`seeded`]: bugs that the tests must find
 //! - [`rows`]: which rows of the specification have a test
 #![expect(clippy::print_stdout, reason = "a chore's output is its purpose")]
 
@@ -23,6 +24,7 @@ mod matrix;
 mod process;
 mod report;
 mod rows;
+mod seeded;
 mod serve;
 mod sqlite;
 
@@ -34,6 +36,7 @@ fn main() -> anyhow::Result<()> {
     match Xtask::parse().chore {
         Chore::Bench(options) => bench::run(&options),
         Chore::Rows { rows } => rows::run(&rows),
+        Chore::SeededBugs { bugs } => seeded::run(&bugs),
         Chore::Matrix(options) => matrix::run(&options),
         Chore::Load(options) => crowd::run(&options),
         Chore::Conformance(options) => conformance::run(&options),

@@ -11,6 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use taskgate_seeded::Bug;
 
 use crate::time::{Millis, UnixMillis};
 
@@ -293,6 +294,11 @@ impl Task {
                 Ok(vec![Event::Asked { key, question }])
             }
             Command::TakeAnswer(key) if is_asked(&key) => Ok(vec![Event::AnswerTaken { key }]),
+            Command::TakeAnswer(key)
+                if self.answering.contains_key(&key) && taskgate_seeded::is(Bug::AnsweredTwice) =>
+            {
+                Ok(vec![Event::AnswerTaken { key }])
+            }
             Command::SettleAnswer(key) if self.answering.contains_key(&key) => {
                 Ok(vec![Event::AnswerSettled { key }])
             }
@@ -315,6 +321,9 @@ impl Task {
 
     fn decide_over(&self, command: &Command) -> Result<Vec<Event>, Refusal> {
         match command {
+            Command::End(ending) if taskgate_seeded::is(Bug::EndsTwice) => {
+                Ok(vec![Event::Ended { at: UnixMillis::default(), ending: ending.clone() }])
+            }
             Command::Cancel(CancelRule::Wish) => Ok(vec![]),
             Command::Ask(_) | Command::Say(_) | Command::Cancel(CancelRule::Promise) | Command::End(_) => {
                 Err(Refusal::AlreadyOver)

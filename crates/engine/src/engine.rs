@@ -7,6 +7,7 @@ use taskgate_core::id::{Principal, ServerName, TaskId};
 use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Stage};
 use taskgate_core::task::{CancelRule, Command, Ending, Lifetime, QuestionKey, Refusal, Task};
 use taskgate_core::time::{Millis, UnixMillis};
+use taskgate_seeded::Bug;
 use taskgate_store::record::{Call, Front, Observed, Record};
 use taskgate_store::{AppendError, CreateError, Created, Join, Store, Whose};
 use tokio::sync::oneshot;
@@ -211,6 +212,11 @@ impl Engine {
             record.operation.apply(&operation::Event::Dispatched { at: record.updated });
         }
         let record = Arc::new(record);
+        let live = Arc::new(Live::new(record.clone()));
+        let is_seeded = place == Place::Running && taskgate_seeded::is(Bug::SendBeforeRecord);
+        if is_seeded {
+            self.start(live.clone(), Some(back.clone()), Start::Call);
+        }
         match self.parts.store.create(record.clone(), new.join).await {
             Ok(Created::New) => {}
             Ok(Created::Joined(earlier)) => {
@@ -228,10 +234,10 @@ impl Engine {
             }
         }
         audit::made(&record);
-        let live = Arc::new(Live::new(record));
         self.registry.insert(&live);
         let handle = Handle::new(live.clone());
         match place {
+            Place::Running if is_seeded => {}
             Place::Running => self.start(live, Some(back), Start::Call),
             Place::Queued => {
                 let waiting = Waiting { live, back: Some(back) };
@@ -538,6 +544,9 @@ impl Engine {
         }
         let Some((record, changes)) = draft.finish() else { return Ok(Ok(current)) };
         let record = Arc::new(record);
+        if taskgate_seeded::is(Bug::ShowBeforeAppend) {
+            live.publish(record.clone());
+        }
         match self.parts.store.append(record.clone(), changes).await {
             Ok(()) => {
                 live.publish(record.clone());

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use taskgate_core::task::{CancelRule, QuestionKey};
+use taskgate_seeded::Bug;
 use taskgate_store::record::Record;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -63,6 +64,10 @@ impl Handle {
             let record = self.seen.borrow_and_update().clone();
             if record.task.ending().is_some() {
                 return record;
+            }
+            if taskgate_seeded::is(Bug::LookBeforeListen) {
+                tokio::task::yield_now().await;
+                self.seen = self.live.newest.subscribe();
             }
             if self.seen.changed().await.is_err() {
                 std::future::pending::<()>().await;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use taskgate_seeded::Bug;
 use taskgate_store::Error;
 
 use crate::fault::error_for;
@@ -59,7 +60,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Opened, Error> {
     }
     set_up(&database, options, &place)?;
     check(&database, &path, ended_uncleanly, &place)?;
-    if ended_uncleanly {
+    if ended_uncleanly && !taskgate_seeded::is(Bug::ReadsUnsynced) {
         settle(&database, &place)?;
     }
     migrate::migrate(&mut database, &place)?;
@@ -75,7 +76,8 @@ fn set_up(database: &Connection, options: Options, place: &str) -> Result<(), Er
         let reason = "its file system cannot hold a write-ahead log; use a local disk".into();
         return Err(Error::Open { place: place.to_owned(), reason });
     }
-    database.pragma_update(None, "synchronous", "full").map_err(said)?;
+    let full = if taskgate_seeded::is(Bug::SyncNormal) { "normal" } else { "full" };
+    database.pragma_update(None, "synchronous", full).map_err(said)?;
     // The writer decides when; see there.
     database.pragma_update(None, "wal_autocheckpoint", 0).map_err(said)?;
     database.pragma_update(None, "journal_size_limit", LOG_KEPT_BYTES).map_err(said)?;

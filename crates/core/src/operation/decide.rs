@@ -5,6 +5,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use taskgate_seeded::Bug;
+
 use super::{
     Attestation, Command, Doubt, Effect, Event, Evidence, Finding, HandOff, Inquiry, Operation, Outcome,
     Probed, Stage, Standing, Text, Verdict, Word,
@@ -269,14 +271,14 @@ impl Operation {
     fn proves(&self, standing: Standing) -> bool {
         match standing {
             Standing::Fenced => true,
-            Standing::Settled => self.closed_at.is_some(),
-            Standing::Open => false,
+            Standing::Settled => self.closed_at.is_some() || taskgate_seeded::is(Bug::SettleFromDispatch),
+            Standing::Open => taskgate_seeded::is(Bug::NotFoundIsNotApplied),
         }
     }
 
     /// Whether an attempt before the last may have arrived.
     fn has_earlier_attempts(&self) -> bool {
-        self.attempts > self.cleared + 1
+        self.attempts > self.cleared + 1 && !taskgate_seeded::is(Bug::FirstAttemptForgotten)
     }
 
     fn heard(&self, word: Word) -> Event {

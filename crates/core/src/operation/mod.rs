@@ -19,6 +19,8 @@ mod tests;
 
 use alloc::string::String;
 
+use taskgate_seeded::Bug;
+
 pub use self::command::{Attestation, Command, Probed, Receipt, Word};
 pub use self::decide::OutOfStage;
 pub use self::event::{Event, Evidence, TEXT_BYTES_MAX, Text};
@@ -181,6 +183,9 @@ impl Operation {
     /// Whether the operator lets an attempt in doubt be sent again, now.
     #[must_use]
     pub fn may_resend(&self, now: UnixMillis) -> bool {
+        if taskgate_seeded::is(Bug::RetryUnknown) {
+            return true;
+        }
         match (self.effect, self.replay) {
             (Effect::ReadOnly, _) | (_, Replay::Natural) => true,
             (_, Replay::Keyed { window }) => {
@@ -221,7 +226,9 @@ impl Operation {
     /// notes 3.4, design 7, R4.5
     #[must_use]
     pub fn standing(&self, asked: UnixMillis, settle: Option<Millis>) -> Standing {
-        match (self.closed_at, settle) {
+        let is_seeded = taskgate_seeded::is(Bug::SettleFromDispatch);
+        let closed_at = if is_seeded { self.first_dispatched_at } else { self.closed_at };
+        match (closed_at, settle) {
             (Some(closed), Some(settle)) if asked >= closed && asked.since(closed) >= settle => {
                 Standing::Settled
             }

@@ -182,7 +182,7 @@ fn h1_inv_03_inv_06_inv_10_to_inv_14_inv_17_hold_in_every_order_of_things() {
         for property in world.properties() {
             if let Some(path) = checker.discovery(property.name) {
                 let last = path.last_state().clone();
-                panic!("{} breaks {}:\n{:?}\n{last:#?}", named(world), property.name, path.into_actions());
+                panic!("{} in {}:\n{:?}\n{last:#?}", property.name, named(world), path.into_actions());
             }
         }
         states += checker.unique_state_count();

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 use taskgate_core::time::UnixMillis;
+use taskgate_seeded::Bug;
 
 use super::Command;
 use crate::fault::Problem;
@@ -16,6 +17,10 @@ pub(crate) struct Purge {
 pub(crate) const EXPIRED: &str = "SELECT principal, task_id FROM task
     WHERE phase > 0 AND expires_ms < ?1 ORDER BY expires_ms, task_id, principal LIMIT ?2";
 
+/// With [`Bug::PurgeOpen`]: of what is over, whatever its operation is at.
+const EXPIRED_OPEN: &str = "SELECT principal, task_id FROM task
+    WHERE expires_ms < ?1 ORDER BY expires_ms, task_id, principal LIMIT ?2";
+
 const DELETE: [&str; 3] = [
     "DELETE FROM payload WHERE principal = ?1 AND task_id = ?2",
     "DELETE FROM input_request WHERE principal = ?1 AND task_id = ?2",
@@ -29,10 +34,14 @@ impl Command for Purge {
 
     fn run(&self, database: &Connection) -> Result<usize, Problem> {
         let expired: Vec<(String, String)> = database
-            .prepare_cached(EXPIRED)?
+            .prepare_cached(if taskgate_seeded::is(Bug::PurgeOpen) { EXPIRED_OPEN } else { EXPIRED })?
             .query_map((self.now.0, at_most(self.limit)), |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
         for (principal, task) in &expired {
+            if taskgate_seeded::is(Bug::KeyExpires) {
+                let forget = "DELETE FROM idempotency WHERE principal = ?1 AND task_id = ?2";
+                database.execute(forget, (principal, task))?;
+            }
             for sql in DELETE {
                 database.prepare_cached(sql)?.execute((principal, task))?;
             }
