@@ -32,6 +32,8 @@ pub(crate) enum Chore {
         #[arg(value_name = "BUG")]
         bugs: Vec<String>,
     },
+    /// Cut lines and kill processes around the gateway, and compare its ledger with the books of the bank
+    Faults(Faults),
     /// Have clients of every kind call at once on the same endpoints, and check every message
     Load(Load),
     /// Run the official conformance suite against the gateway, and write docs/conformance.md
@@ -145,6 +147,23 @@ pub(crate) struct Conformance {
     /// Keep the folder with the logs and the suite's own results
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+/// Which faults.
+#[derive(Args, Debug)]
+pub(crate) struct Faults {
+    /// How many [default: 2000, as CI does]
+    #[arg(long, value_name = "N")]
+    pub(crate) trials: Option<u64>,
+    /// Which of them and in which order; every run prints its own
+    #[arg(long, value_name = "SEED")]
+    pub(crate) seed: Option<u64>,
+    /// Play again what a failed run wrote to this file, and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trials", "seed"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// Only the part whose name begins so: http, plain-line, modern-line, a-line, b-line, blows
+    #[arg(long, value_name = "NAME")]
+    pub(crate) lane: Option<String>,
 }
 
 /// One measurement.

@@ -2,6 +2,7 @@
 //!
 //! - [`bench`]: the figures of `docs/benchmarks.md`, as ratios to references taken in the same run
 //! - [`conformance`]: the official conformance suite, and `docs/conformance.md`
+//! - [`faults`]: the fault campaign, long or again
 //! - [`load`]: the load generator
 //! - [`matrix`]: every client with every server, `docs/matrix.md` and `docs/captures.md`
 //! - [`crowd`]: clients of every kind at once, each message checked
@@ -17,6 +18,7 @@ mod bench;
 mod conformance;
 mod crowd;
 mod disk;
+mod faults;
 mod gateway;
 mod load;
 mod machine;
@@ -38,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Rows { rows } => rows::run(&rows),
         Chore::SeededBugs { bugs } => seeded::run(&bugs),
         Chore::Matrix(options) => matrix::run(&options),
+        Chore::Faults(options) => faults::run(&options),
         Chore::Load(options) => crowd::run(&options),
         Chore::Conformance(options) => conformance::run(&options),
         Chore::Back { era } => serve::back::run(era),

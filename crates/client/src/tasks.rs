@@ -304,6 +304,8 @@ impl Core {
 
     fn trouble(&self, heard: Heard) -> LookError {
         match heard {
+            // The tasks of a process die with it: no later look can find one.
+            Heard::NeverSent(_) | Heard::Lost(_) if self.is_gone() => LookError::UnknownTask,
             Heard::NeverSent(why) | Heard::Lost(why) => LookError::Transient(self.named(&why)),
             Heard::Nonsense(why) => LookError::Nonsense(self.named(&why)),
             Heard::Refused(status) => LookError::Transient(self.named(&format!("it answered HTTP {status}"))),
@@ -318,6 +320,13 @@ impl Core {
                 }
             }
             Heard::Result(_) => LookError::Nonsense(self.named("it answered what makes no sense")),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        match &self.link {
+            crate::link::Link::Pipe(process) => process.is_gone(),
+            crate::link::Link::Http(_) => false,
         }
     }
 

@@ -208,6 +208,7 @@ impl Driver {
             let Some(back) = self.connect().await else { return };
             let in_flight = back.call(self.outgoing(round.take()));
             let held = self.hold(in_flight).await;
+            let held = self.unless_sent_before(held);
             if let Held::Answered(Answer::InputRequired { questions, state }) = held {
                 rounds += 1;
                 if rounds > ROUNDS_MAX {
@@ -228,6 +229,19 @@ impl Driver {
         }
     }
 
+    /// An attempt that never left says nothing about those before it: what is lost then is their answer.
+    fn unless_sent_before(&self, held: Held) -> Held {
+        let record = self.live.record();
+        match held {
+            Held::Answered(Answer::NeverSent(why))
+                if record.operation.attempts > record.operation.cleared + 1 =>
+            {
+                Held::Answered(Answer::Lost(why))
+            }
+            Held::Answered(_) | Held::DeadlinePassed | Held::Unanswered | Held::Stopping => held,
+        }
+    }
+
     /// Records another dispatch of a call whose answer was lost; `false` if it must not be sent again.
     async fn send_again(&mut self, why: &str, resends: &mut Budget) -> bool {
         if !self.may_resend() || resends.spend(self.now()).is_err() {
@@ -237,6 +251,8 @@ impl Driver {
         let pause = resends.backoff(self.engine.parts.random.jitter());
         let mut fits = false;
         if self.pause(pause).await {
+            // The session may be what broke; where it is sound, it is handed out again.
+            self.back = None;
             self.write(|draft| fits = draft.operation(Do::Dispatch)).await;
         }
         fits

@@ -54,6 +54,11 @@ enum Part {
         #[arg(long, default_value_t = 0)]
         port: u16,
     },
+    /// A client that makes one call and prints what it learns, a line of JSON each
+    Client {
+        /// What to call, as JSON
+        call: String,
+    },
     /// A process whose stdin and stdout are a connection
     Bridge {
         /// Where to
@@ -67,7 +72,7 @@ pub fn named(arguments: &[OsString]) -> bool {
     arguments
         .get(1)
         .and_then(|word| word.to_str())
-        .is_some_and(|word| matches!(word, "bank" | "server" | "bridge"))
+        .is_some_and(|word| matches!(word, "bank" | "server" | "client" | "bridge"))
 }
 
 /// Runs the part that `arguments` name (with the program's name first) until it is killed or has nothing to do.
@@ -115,6 +120,15 @@ async fn run(part: Part) -> io::Result<()> {
             } else {
                 server.http(listener).await
             }
+            Ok(())
+        }
+        Part::Client { call } => {
+            let call: crate::client::Call = serde_json::from_str(&call)?;
+            crate::client::play(&call, |heard| {
+                let mut out = io::stdout();
+                let _ = writeln!(out, "{}", json!(heard)).and_then(|()| out.flush());
+            })
+            .await;
             Ok(())
         }
         Part::Bridge { to } => crate::bridge::carry(to).await,

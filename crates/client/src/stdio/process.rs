@@ -147,6 +147,11 @@ impl Process {
         self.ended.cancelled().await;
     }
 
+    /// Whether it is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
     /// Ends it: closes its stdin, waits, then SIGTERM, then SIGKILL to its group (A-015, B-053).
     pub(crate) async fn close(&self) {
         self.closing.cancel();

@@ -462,6 +462,20 @@ async fn x_026_a_task_is_followed_to_its_result_by_way_of_a_question() {
 }
 
 #[tokio::test]
+async fn the_tasks_of_a_process_die_with_it() {
+    let (_servers, session) = open(legacy(python(&["tasks"])), ELICITS).await;
+    let answered = session.call(tool("may", Asking::Augmented)).answer.await;
+    let Answer::Task(accepted) = answered else { panic!("{answered:?}") };
+    let answer = session.call(tool("crash", Asking::Held)).answer.await;
+    assert!(matches!(answer, Answer::Lost(_)), "{answer:?}");
+    // Not something to be tried again: nobody knows that task any more.
+    let error = session.look(&accepted.upstream).await.unwrap_err();
+    assert!(matches!(error, LookError::UnknownTask), "{error:?}");
+    let error = session.result(&accepted.upstream).await.unwrap_err();
+    assert!(matches!(error, LookError::UnknownTask), "{error:?}");
+}
+
+#[tokio::test]
 async fn peers_row_5_a_server_that_does_not_hold_results_back_is_polled() {
     let (servers, session) = open(legacy(python(&["tasks", "no-hold"])), ELICITS).await;
     let Answer::Task(accepted) = session.call(tool("must", Asking::Augmented)).answer.await else {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use taskgate_core::id::{Principal, TaskId};
-use taskgate_core::operation::{Doubt, Effect, Outcome, Stage as Step, Verdict};
+use taskgate_core::operation::{Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault};
 use taskgate_core::time::Millis;
@@ -305,6 +305,27 @@ async fn inv_11_a_lost_read_is_sent_again_and_a_lost_payment_is_not() {
         stage.over_by(&id).await;
         assert_eq!(stage.back.sent.load(Ordering::SeqCst), sent);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_5_a_second_attempt_that_never_left_does_not_say_that_nothing_happened() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut new = call(Effect::Consequential);
+    new.replay = Replay::Natural;
+    let id = stage.submit(new).await.record().id.clone();
+    drop(stage.back.hear().await);
+    // The first was lost; the next ones meet a closed door, until the budget for sending is spent.
+    let record = loop {
+        tokio::select! {
+            heard = stage.back.hear() => {
+                let _ = heard.answer.send(Answer::NeverSent("refused".to_owned()));
+            }
+            record = stage.over_by(&id) => break record,
+        }
+    };
+    assert!(matches!(record.task.ending(), Some(Ending::Faulted(Fault::OutcomeUnknown(_)))), "{record:?}");
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::AnswerLost));
+    assert!(stage.back.sent.load(Ordering::SeqCst) > 2, "it was tried again");
 }
 
 #[tokio::test(start_paused = true)]

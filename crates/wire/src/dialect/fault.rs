@@ -6,17 +6,20 @@ use crate::rpc_error::RpcError;
 use crate::text::SafeText;
 
 /// The error of a task that we ended: `-32603`, with a word for machines in `data.reason` and, where
-/// something is known of the effect, `data.outcome` (E-014, X-029, X-045, G-025, Q-031).
+/// something can be said of the effect, `data.outcome` (E-014, X-029, X-045, G-025, Q-031).
+///
+/// What ended after it was sent and without an answer is `unknown`: nobody may take the silence for "nothing happened"
+/// (R4.5).
 #[must_use]
 pub fn fault_error(fault: &Fault) -> RpcError {
     RpcError::internal(fault_message(fault)).with_data(match fault {
         Fault::NeverSent(_) => "{\"reason\":\"never_sent\",\"outcome\":\"not_applied\"}",
         Fault::OutcomeUnknown(_) => "{\"reason\":\"answer_lost\",\"outcome\":\"unknown\"}",
-        Fault::DeadlinePassed => "{\"reason\":\"deadline_passed\"}",
-        Fault::UpstreamLost => "{\"reason\":\"upstream_lost\"}",
-        Fault::UpstreamFault(_) => "{\"reason\":\"upstream_fault\"}",
+        Fault::DeadlinePassed => "{\"reason\":\"deadline_passed\",\"outcome\":\"unknown\"}",
+        Fault::UpstreamLost => "{\"reason\":\"upstream_lost\",\"outcome\":\"unknown\"}",
+        Fault::UpstreamFault(_) => "{\"reason\":\"upstream_fault\",\"outcome\":\"unknown\"}",
         Fault::NoAnswer(_) => "{\"reason\":\"no_answer\"}",
-        Fault::BudgetSpent(_) => "{\"reason\":\"budget_spent\"}",
+        Fault::BudgetSpent(_) => "{\"reason\":\"budget_spent\",\"outcome\":\"unknown\"}",
     })
 }
 
