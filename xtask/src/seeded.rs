@@ -44,6 +44,7 @@ type Harness = (&'static str, &'static str, &'static str);
 const MODEL: Harness = ("H1 model", "taskgate-core", "model");
 const STORE: Harness = ("H2 stores", "taskgate-store-sqlite", "it");
 const ENGINE: Harness = ("engine", "taskgate-engine", "it");
+const SIM: Harness = ("H4 simulation", "taskgate-engine", "sim");
 const POWER: Harness = ("H11 power", "taskgate-store-sqlite", "power");
 
 const CASES: &[Case] = &[
@@ -59,8 +60,8 @@ const CASES: &[Case] = &[
     case(Bug::SettleFromDispatch, "guard on state instead of epoch", MODEL, "h1_inv_03"),
     case(Bug::KeyExpires, "key lock that expires", STORE, "conforms::purge"),
     // Waiters are woken in the process, not by the database.
-    case(Bug::ShowBeforeAppend, "notify before commit", ENGINE, ""),
-    case(Bug::LookBeforeListen, "check before register", ENGINE, "calls::what_an_answer_means"),
+    case(Bug::ShowBeforeAppend, "notify before commit", SIM, "h4_inv"),
+    case(Bug::LookBeforeListen, "check before register", SIM, "h4_inv"),
     case(Bug::PurgeOpen, "purge with an open operation", STORE, "conforms::purge"),
     // There is no kill switch yet; a cancellation is what stops a dispatch.
     case(Bug::CancelIgnored, "kill switch read outside the dispatch statement", ENGINE, "crash::"),
