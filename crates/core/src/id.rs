@@ -100,6 +100,16 @@ impl fmt::Display for ServerName {
     }
 }
 
+/// The name of a configured workflow: policy for one or more tools (design 2).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WorkflowName(pub String);
+
+impl fmt::Display for WorkflowName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -273,7 +273,10 @@ impl Driver {
             params: record.call.params.clone(),
             asking: record.call.asking,
             ttl: record.deadline.since(self.now()) + Millis::hours(1),
-            key: keyed.then(|| record.call.key.clone().unwrap_or_else(|| record.operation_id.0.clone())),
+            key: keyed.then(|| match &record.call.key {
+                Some(key) => key.text.clone(),
+                None => record.operation_id.0.clone(),
+            }),
             round,
         }
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
 use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Stage};
 use taskgate_core::task::{CancelRule, Command, Ending, Lifetime, QuestionKey, Refusal, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_seeded::Bug;
+use taskgate_store::ledger::{Busy, LedgerEntry};
 use taskgate_store::record::{Call, Front, Observed, Record};
 use taskgate_store::{AppendError, CreateError, Created, Join, Store, Whose};
 use tokio::sync::oneshot;
@@ -82,8 +83,8 @@ pub enum Submitted {
     /// It is this very call: its frame was delivered before, and a pipe that lost its connection sent it again. The
     /// caller is told nothing of that (R3.3, design 4).
     Again(Handle),
-    /// It is the same as one whose record is gone; it was not sent again.
-    JoinedPurged,
+    /// It is the same as one whose task is gone: this is what the ledger knows of it. It was not sent again (INV-30).
+    Known(Box<LedgerEntry>),
 }
 
 /// Why a call was not taken. Nothing was written and nothing sent.
@@ -106,6 +107,12 @@ pub enum SubmitError {
     /// The key stands for another request (R4.6).
     #[error("this idempotency key was used for another request; use a new key")]
     KeyReused,
+    /// The key is a business key, and somebody else used it. Nothing of theirs is shown (design 7).
+    #[error("this business key was used by somebody else; the same thing must not be done twice")]
+    KeyElsewhere,
+    /// Another operation on the same object is open (design 7).
+    #[error("another operation on the same object is not settled yet")]
+    ObjectBusy(Busy),
     /// The engine is shutting down.
     #[error("the gateway is shutting down; try again in a moment")]
     Stopping,
@@ -222,10 +229,17 @@ impl Engine {
             Ok(Created::Joined(earlier)) => {
                 self.registry.discharge(&new.principal);
                 leave(&self);
-                let Some(earlier) = earlier else { return Ok(Submitted::JoinedPurged) };
                 let is_again = earlier.call.frame.is_some() && earlier.call.frame == record.call.frame;
-                let Some(handle) = self.watch(*earlier).await? else { return Ok(Submitted::JoinedPurged) };
-                return Ok(if is_again { Submitted::Again(handle) } else { Submitted::Joined(handle) });
+                let id = earlier.operation_id.clone();
+                if let Some(handle) = self.watch(*earlier).await? {
+                    return Ok(if is_again { Submitted::Again(handle) } else { Submitted::Joined(handle) });
+                }
+                return self.known_only(&id).await;
+            }
+            Ok(Created::Known(known)) => {
+                self.registry.discharge(&new.principal);
+                leave(&self);
+                return Ok(Submitted::Known(known));
             }
             Err(error) => {
                 self.registry.discharge(&new.principal);
@@ -245,6 +259,17 @@ impl Engine {
             }
         }
         Ok(Submitted::Started(handle))
+    }
+
+    /// What the ledger knows of an operation whose task went in this moment.
+    async fn known_only(&self, id: &OperationId) -> Result<Submitted, SubmitError> {
+        match self.parts.store.operation(id).await? {
+            Some(known) => Ok(Submitted::Known(Box::new(known))),
+            None => {
+                let source = Box::from("an operation went with its task");
+                Err(taskgate_store::Error::Backend { doing: "read an operation", source }.into())
+            }
+        }
     }
 
     /// Records a read-only exchange that is under way, and takes it over. `first` is an event that was taken out of
@@ -281,8 +306,11 @@ impl Engine {
             // Its frame was stored before: that call goes on, and this exchange, which is read-only, is dropped.
             Ok(Created::Joined(earlier)) => {
                 self.registry.discharge(&new.principal);
-                let Some(earlier) = earlier else { return Err(SubmitError::KeyReused) };
                 return self.watch(*earlier).await?.ok_or(SubmitError::KeyReused);
+            }
+            Ok(Created::Known(_)) => {
+                self.registry.discharge(&new.principal);
+                return Err(SubmitError::KeyReused);
             }
             Err(error) => {
                 self.registry.discharge(&new.principal);
@@ -601,6 +629,8 @@ pub(crate) async fn taken(live: &Live) -> Result<tokio::sync::MutexGuard<'_, ()>
 fn refused(error: CreateError) -> SubmitError {
     match error {
         CreateError::KeyReused => SubmitError::KeyReused,
+        CreateError::KeyElsewhere => SubmitError::KeyElsewhere,
+        CreateError::ObjectBusy(busy) => SubmitError::ObjectBusy(busy),
         CreateError::Store(error) => SubmitError::Store(error),
     }
 }

@@ -13,7 +13,7 @@ use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
 use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
 use taskgate_store::Join;
-use taskgate_store::record::{Call, Front};
+use taskgate_store::record::{Call, Front, Key};
 use taskgate_wire::dialect::a;
 use taskgate_wire::header;
 use taskgate_wire::json;
@@ -34,7 +34,7 @@ use crate::reply::Reply;
 use crate::upstream::{self, Upstream};
 use crate::view::view;
 use crate::wait::{self, Wait};
-use crate::{admit, follow, handle_tool, retry};
+use crate::{admit, follow, handle_tool, known, retry};
 
 /// Longest idempotency key.
 const KEY_BYTES_MAX: usize = taskgate_workflow::NAME_BYTES_MAX;
@@ -291,12 +291,7 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
         }
         // The same call, delivered twice: the caller sees one.
         Submitted::Again(handle) => (handle, Start::Fresh),
-        Submitted::JoinedPurged => {
-            return Err(RpcError::invalid_params(
-                "This call was made before under the same key; it was not made again, and its result is no longer kept",
-            )
-            .into());
-        }
+        Submitted::Known(entry) => return Err(known::known(&entry).into()),
     };
     match (checked.carry, checked.via) {
         (Carry::Augmented, Via::Legacy(session)) => {
@@ -337,6 +332,10 @@ pub(crate) enum Start {
 fn refused(error: SubmitError) -> Failure {
     match error {
         SubmitError::KeyReused => RpcError::invalid_params(sentence(&error.to_string())).into(),
+        SubmitError::KeyElsewhere => RpcError::invalid_params(sentence(&error.to_string()))
+            .with_data("{\"reason\":\"key_elsewhere\"}")
+            .into(),
+        SubmitError::ObjectBusy(busy) => known::busy(&busy).into(),
         SubmitError::Busy { .. } | SubmitError::TooManyTasks { .. } | SubmitError::Stopping => {
             RpcError::internal(sentence(&error.to_string())).into()
         }
@@ -381,7 +380,8 @@ impl Checked<'_> {
                 tool: self.tool.clone(),
                 params: self.params.clone(),
                 digest: self.digest,
-                key: self.key.clone(),
+                key: self.key.clone().map(Key::of_caller),
+                intent: None,
                 offers: key.offers,
                 asking: self.asking,
                 frame: self.exchange.sent.frame,

@@ -16,7 +16,7 @@
 //! Handlers:
 //! - `dispatch`: which one
 //! - `initialize`, `tools`, `passthrough`: what servers say and do
-//! - `calls`, `flight`, `wait`, `retry`: a `tools/call` from the router to its answer
+//! - `calls`, `flight`, `wait`, `known`, `retry`: a `tools/call` from the router to its answer
 //! - `tasks_a`, `tasks_b`, `follow`, `subscriptions`, `handle_tool`, `pages`: following a call that goes on
 //!
 //! Helpers: `upstream` and `watches` (servers), `params`, `modern`, `level`, `view`, `seal`, `caps`.
@@ -35,6 +35,7 @@ mod handle_tool;
 mod http;
 mod incoming;
 mod initialize;
+mod known;
 mod level;
 mod misses;
 mod modern;

@@ -6,6 +6,7 @@ mod fetched;
 mod purge;
 mod questions;
 mod session;
+mod settle;
 
 use rusqlite::Connection;
 
@@ -14,7 +15,7 @@ use crate::fault::Problem;
 #[cfg(test)]
 pub(crate) use self::{
     append::FIND,
-    create::{FIND_FRAME, FIND_SAME_CALL},
+    create::{FIND_FRAME, FIND_KEY, FIND_SAME_CALL},
     fetched::FETCHED,
     purge::EXPIRED,
 };
@@ -23,6 +24,7 @@ pub(crate) use create::{Create, CreatedOr};
 pub(crate) use fetched::Fetched;
 pub(crate) use purge::Purge;
 pub(crate) use session::{EndSession, ExpireSessions, PutSession};
+pub(crate) use settle::{Retire, Settle};
 
 /// One whole command. It runs on the writer's connection, inside a transaction that others share.
 pub(crate) trait Command: Send + 'static {

@@ -25,13 +25,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use taskgate_core::id::{Principal, TaskId};
+use taskgate_core::id::{OperationId, Principal, TaskId};
+use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
+use taskgate_store::ledger::{After, Busy, Happening, LedgerEntry, Which};
 use taskgate_store::record::{Change, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
 use crate::command::{
-    Append, Appended, Create, CreatedOr, EndSession, ExpireSessions, Fetched, Purge, PutSession,
+    Append, Appended, Create, CreatedOr, EndSession, ExpireSessions, Fetched, Purge, PutSession, Retire,
+    Settle,
 };
 use crate::health::Health;
 use crate::reader::Readers;
@@ -90,6 +93,8 @@ impl Store for SqliteStore {
         match self.writer.run(Create { record, join }).await? {
             CreatedOr::Created(created) => Ok(created),
             CreatedOr::KeyReused => Err(CreateError::KeyReused),
+            CreatedOr::KeyElsewhere => Err(CreateError::KeyElsewhere),
+            CreatedOr::ObjectBusy(busy) => Err(CreateError::ObjectBusy(busy)),
         }
     }
 
@@ -128,6 +133,40 @@ impl Store for SqliteStore {
 
     async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
         self.writer.run(Purge { now, limit }).await
+    }
+
+    async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, Error> {
+        self.readers.read("read an operation", |database| row::operation_by_id(database, id))
+    }
+
+    async fn operations(
+        &self,
+        which: Which,
+        after: Option<After>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, Error> {
+        self.readers
+            .read("list operations", |database| row::operations(database, which, after.as_ref(), limit))
+    }
+
+    async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {
+        self.readers.read("read a history", |database| row::history(database, id))
+    }
+
+    async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
+        self.readers.read("look for open operations", |database| row::ahead_of(database, record))
+    }
+
+    async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
+        let expected = entry.version.saturating_sub(1);
+        match self.writer.run(Settle { entry, changes }).await? {
+            Appended::Done => Ok(()),
+            Appended::Conflict { found } => Err(AppendError::Conflict { expected, found }),
+        }
+    }
+
+    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
+        self.writer.run(Retire { before, below: below.clone(), limit }).await
     }
 
     async fn put_session(&self, session: Session) -> Result<(), Error> {

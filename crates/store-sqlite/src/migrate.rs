@@ -51,6 +51,32 @@ const STEPS: &[Step] = &[
         ],
         sql: include_str!("../migrations/0003_frames.sql"),
     },
+    Step {
+        number: 4,
+        name: "ledger",
+        // Without their checks: the table that they end up in is made by the step itself.
+        columns: &[
+            Column { table: "operation", name: "workflow", is: "TEXT" },
+            Column { table: "operation", name: "object", is: "TEXT" },
+            Column { table: "operation", name: "object_version", is: "TEXT" },
+            Column { table: "operation", name: "object_conflict", is: "INTEGER" },
+            Column { table: "operation", name: "effect_text", is: "TEXT" },
+            Column { table: "operation", name: "key", is: "TEXT" },
+            Column { table: "operation", name: "key_scope", is: "INTEGER" },
+            Column { table: "operation", name: "receipt", is: "TEXT" },
+            Column { table: "operation", name: "cleared", is: "INTEGER NOT NULL DEFAULT 0" },
+            Column { table: "operation", name: "closed_ms", is: "INTEGER" },
+            Column { table: "operation", name: "inquiry", is: "INTEGER NOT NULL DEFAULT 0" },
+            Column { table: "operation", name: "inquiry_since_ms", is: "INTEGER" },
+            Column { table: "operation", name: "inquiry_tries", is: "INTEGER" },
+            Column { table: "operation", name: "inquiry_next_ms", is: "INTEGER" },
+            Column { table: "operation", name: "inquiry_last", is: "INTEGER" },
+            Column { table: "operation", name: "inquiry_why", is: "INTEGER" },
+            // Of a business key, which counts for all: whose it is. `NULL` where `principal` says it.
+            Column { table: "idempotency", name: "owner", is: "TEXT" },
+        ],
+        sql: include_str!("../migrations/0004_ledger.sql"),
+    },
 ];
 
 const STEPS_TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (

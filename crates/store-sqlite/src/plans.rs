@@ -2,7 +2,8 @@
 
 use rusqlite::Connection;
 
-use crate::command::{EXPIRED, FETCHED, FIND, FIND_FRAME, FIND_SAME_CALL};
+use crate::command::{EXPIRED, FETCHED, FIND, FIND_FRAME, FIND_KEY, FIND_SAME_CALL};
+use crate::row::ledger;
 use crate::{migrate, row};
 
 fn plan(sql: &str) -> Vec<String> {
@@ -46,5 +47,55 @@ fn r5_3_finished_tasks_cost_the_others_nothing() {
     assert_eq!(
         plan(FIND_SAME_CALL),
         ["SEARCH task USING INDEX task_same_call (principal=? AND digest=?)", "USE TEMP B-TREE FOR ORDER BY"]
+    );
+}
+
+#[test]
+fn r4_7_a_list_of_operations_costs_what_it_shows() {
+    let joins = [
+        "SEARCH t USING PRIMARY KEY (principal=? AND task_id=?)",
+        "SEARCH v USING PRIMARY KEY (principal=? AND task_id=? AND version=?)",
+        "CORRELATED SCALAR SUBQUERY 1",
+        "SEARCH task_event USING PRIMARY KEY (principal=? AND task_id=?)",
+    ];
+    for (sql, first) in [
+        (ledger::LEDGER_ONE, "SEARCH o USING PRIMARY KEY (principal=? AND operation_id=?)"),
+        (ledger::LEDGER_OF_PRINCIPAL, "SEARCH o USING PRIMARY KEY (principal=? AND operation_id<?)"),
+        (ledger::LEDGER_RETIRABLE, "SEARCH o USING PRIMARY KEY (principal=? AND operation_id<?)"),
+        (ledger::LEDGER_UNKNOWN, "SEARCH o USING INDEX operation_unknown ((operation_id,principal)<(?,?))"),
+        (
+            ledger::LEDGER_RECONCILING,
+            "SEARCH o USING INDEX operation_reconciling ((inquiry_next_ms,operation_id,principal)>(?,?,?))",
+        ),
+        (
+            ledger::LEDGER_WAITING,
+            "SEARCH o USING INDEX operation_waiting ((inquiry_since_ms,operation_id,principal)>(?,?,?))",
+        ),
+    ] {
+        let found: Vec<_> = plan(sql).into_iter().map(|step| step.replace(" LEFT-JOIN", "")).collect();
+        assert_eq!(found[0], first);
+        assert_eq!(found[1..], joins, "{sql}");
+    }
+    // Only what is open is read and sorted.
+    let scans = plan(ledger::LEDGER_OPEN).into_iter().filter(|step| step.starts_with("SCAN"));
+    assert_eq!(
+        scans.collect::<Vec<_>>(),
+        [
+            "SCAN operation USING COVERING INDEX operation_unknown",
+            "SCAN task USING INDEX task_unfinished",
+            "SCAN open"
+        ]
+    );
+    assert_eq!(plan(ledger::NEXT_PRINCIPAL), ["SEARCH operation USING COVERING INDEX"]);
+    assert_eq!(plan(ledger::HISTORY), ["SEARCH task_event USING PRIMARY KEY (principal=? AND task_id=?)"]);
+    for sql in [ledger::BESIDE, ledger::AHEAD] {
+        assert_eq!(
+            plan(sql),
+            ["SEARCH operation USING COVERING INDEX operation_object (workflow=? AND object=?)"]
+        );
+    }
+    assert_eq!(
+        plan(FIND_KEY),
+        ["SEARCH idempotency USING PRIMARY KEY (principal=? AND server=? AND tool=? AND key=?)"]
     );
 }

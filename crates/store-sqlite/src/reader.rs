@@ -96,7 +96,7 @@ impl Readers {
         let database = Connection::open_with_flags(&self.path, flags)?;
         database.busy_timeout(Duration::from_secs(5))?;
         database.pragma_update(None, "trusted_schema", false)?;
-        database.set_prepared_statement_cache_capacity(16);
+        database.set_prepared_statement_cache_capacity(32);
         Ok(database)
     }
 }

@@ -1,32 +1,37 @@
 //! From rows to records.
 
 mod cursor;
+pub(crate) mod ledger;
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
-use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
+use taskgate_core::operation::Operation;
 use taskgate_core::task::{Question, QuestionKey};
 use taskgate_core::time::UnixMillis;
 use taskgate_store::codec::columns::{OperationColumns, TaskColumns};
 use taskgate_store::codec::{self, Place, QuestionPhase};
-use taskgate_store::record::{Call, Observed, Record, Session};
+use taskgate_store::record::{Call, Intent, Key, Object, Observed, Record, Session};
 use taskgate_store::{Unfetched, Whose};
 
 use crate::fault::Problem;
 use cursor::Cursor;
+pub(crate) use ledger::{ahead_of, beside, entry, history, operation_by_id, operations, retirable};
 
 /// Everything that makes a record but its questions, in the order in which [`read`] takes it. The operation and the
 /// params cannot be missing; if they are, that is for `read` to find and not for a join to hide.
 macro_rules! records {
     ($from_where:literal) => {
         concat!(
-            "SELECT t.task_id, t.principal, t.version, t.front, t.server, t.tool, t.digest, t.idempotency_key,
+            "SELECT t.task_id, t.principal, t.version, t.front, t.server, t.tool, t.digest,
                 t.offers, t.asking, t.state, t.ending, t.ending_text, t.ended_ms, t.cancel_wished_ms, t.message,
                 t.keys_issued, t.created_ms, t.ttl_ms, t.linger_ms, t.max_ms, t.expires_ms, t.deadline_ms,
                 t.updated_ms, t.fetched_ms, t.seen_status, t.seen_updated_at, t.next_look_ms, t.questions, t.operation_id,
                 o.effect, o.replay, o.replay_window_ms, o.stage, o.attempts, o.first_dispatched_ms,
-                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt, o.frame,
-                p.bytes, e.bytes
+                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt, o.cleared, o.closed_ms,
+                o.inquiry, o.inquiry_since_ms, o.inquiry_tries, o.inquiry_next_ms, o.inquiry_last, o.inquiry_why,
+                o.receipt, o.workflow, o.object, o.object_version, o.object_conflict, o.effect_text, o.key, o.key_scope,
+                o.frame, p.bytes, e.bytes
             FROM task t
             LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
             LEFT JOIN payload p ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 0
@@ -172,7 +177,6 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
     let server = ServerName(cursor.take(place, "server")?);
     let tool = cursor.take(place, "tool")?;
     let digest: Vec<u8> = cursor.take(place, "digest")?;
-    let key = cursor.take(place, "idempotency_key")?;
     let offers = cursor.take(place, "offers")?;
     let asking: i64 = cursor.take(place, "asking")?;
     let task = TaskColumns {
@@ -201,27 +205,8 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
     let operation_id: String = cursor.take(place, "operation_id")?;
 
     let ledger = Place { table: "operation", row: &operation_id };
-    let operation = OperationColumns {
-        effect: cursor.take(ledger, "effect")?,
-        replay: cursor.take(ledger, "replay")?,
-        replay_window_ms: cursor.take(ledger, "replay_window_ms")?,
-        stage: cursor.take(ledger, "stage")?,
-        attempts: cursor.take(ledger, "attempts")?,
-        first_dispatched_ms: cursor.take(ledger, "first_dispatched_ms")?,
-        dispatched_ms: cursor.take(ledger, "dispatched_ms")?,
-        upstream_task: cursor.take(ledger, "upstream_task")?,
-        upstream_session: cursor.take(ledger, "upstream_session")?,
-        outcome: cursor.take(ledger, "outcome")?,
-        doubt: cursor.take(ledger, "doubt")?,
-        cleared: 0,
-        closed_ms: None,
-        inquiry: 0,
-        inquiry_since_ms: None,
-        inquiry_tries: None,
-        inquiry_next_ms: None,
-        inquiry_last: None,
-        inquiry_why: None,
-    };
+    let operation = operation(&mut cursor, ledger)?;
+    let (intent, key) = intent(&mut cursor, ledger)?;
     let frame: Option<Vec<u8>> = cursor.take(ledger, "frame")?;
     let frame = frame.map(|bytes| ledger.some("frame", codec::frame(&bytes))).transpose()?;
     let payload = Place { table: "payload", row: &id_text };
@@ -240,18 +225,70 @@ fn read(database: &Connection, row: &Row<'_>) -> Result<Record, Problem> {
             params: Bytes::from(params),
             digest: digest.try_into().map_err(|_| place.corrupt("digest"))?,
             key,
+            intent,
             offers,
             asking: place.code("asking", asking)?,
             frame,
         },
         task: task.task(place, questions, ending.map(Bytes::from))?,
-        operation: operation.operation(ledger)?,
+        operation,
         operation_id: OperationId(operation_id),
         deadline,
         updated,
         observed,
         fetched,
     })
+}
+
+/// What is known of an operation.
+fn operation(cursor: &mut Cursor<'_>, place: Place<'_>) -> Result<Operation, Problem> {
+    let columns = OperationColumns {
+        effect: cursor.take(place, "effect")?,
+        replay: cursor.take(place, "replay")?,
+        replay_window_ms: cursor.take(place, "replay_window_ms")?,
+        stage: cursor.take(place, "stage")?,
+        attempts: cursor.take(place, "attempts")?,
+        first_dispatched_ms: cursor.take(place, "first_dispatched_ms")?,
+        dispatched_ms: cursor.take(place, "dispatched_ms")?,
+        upstream_task: cursor.take(place, "upstream_task")?,
+        upstream_session: cursor.take(place, "upstream_session")?,
+        outcome: cursor.take(place, "outcome")?,
+        doubt: cursor.take(place, "doubt")?,
+        cleared: cursor.take(place, "cleared")?,
+        closed_ms: cursor.take(place, "closed_ms")?,
+        inquiry: cursor.take(place, "inquiry")?,
+        inquiry_since_ms: cursor.take(place, "inquiry_since_ms")?,
+        inquiry_tries: cursor.take(place, "inquiry_tries")?,
+        inquiry_next_ms: cursor.take(place, "inquiry_next_ms")?,
+        inquiry_last: cursor.take(place, "inquiry_last")?,
+        inquiry_why: cursor.take(place, "inquiry_why")?,
+        receipt: cursor.take(place, "receipt")?,
+    };
+    Ok(columns.operation(place)?)
+}
+
+/// What the workflow made of a call, and its key.
+fn intent(cursor: &mut Cursor<'_>, place: Place<'_>) -> Result<(Option<Intent>, Option<Key>), Problem> {
+    let workflow: Option<String> = cursor.take(place, "workflow")?;
+    let object: Option<String> = cursor.take(place, "object")?;
+    let version = cursor.take(place, "object_version")?;
+    let conflict: Option<i64> = cursor.take(place, "object_conflict")?;
+    let effect = cursor.take(place, "effect_text")?;
+    let key: Option<String> = cursor.take(place, "key")?;
+    let scope: Option<i64> = cursor.take(place, "key_scope")?;
+    let object = match object {
+        Some(name) => {
+            let conflict = place.code("object_conflict", place.some("object_conflict", conflict)?)?;
+            Some(Object { name, version, conflict })
+        }
+        None => None,
+    };
+    let intent = workflow.map(|workflow| Intent { workflow: WorkflowName(workflow), object, effect });
+    let key = match key {
+        Some(text) => Some(Key { text, scope: place.code("key_scope", place.some("key_scope", scope)?)? }),
+        None => None,
+    };
+    Ok((intent, key))
 }
 
 fn questions(

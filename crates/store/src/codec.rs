@@ -11,11 +11,13 @@ pub mod columns;
 pub mod event;
 
 use taskgate_core::gate::Asking;
+use taskgate_core::id::{Principal, ServerName};
 use taskgate_core::operation::{Doubt, Effect, Finding, HandOff, Outcome, Standing, Verdict, Word};
 use taskgate_core::task::QuestionKind;
 
 use crate::Error;
-use crate::record::{Frame, Front, Phase, Record};
+use crate::ledger::LedgerEntry;
+use crate::record::{Call, Conflict, Frame, Front, Intent, Key, KeyScope, Phase, Record};
 
 /// A closed set of values, each with a small integer for rows and a word for the log.
 pub trait Code: Sized + Copy + 'static {
@@ -112,6 +114,57 @@ pub const UNRESOLVED: i64 = 1;
 /// [`Record::is_unfetched`]
 pub const UNFETCHED: i64 = 2;
 
+/// Where a key counts, as the columns of its row. Empty texts stand for all: no principal and no server is called so.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct KeyColumns {
+    /// The principal; empty for a business key, which counts for all.
+    pub principal: String,
+    /// The server; empty where a workflow bounds the key.
+    pub server: String,
+    /// The tool, or the workflow.
+    pub tool: String,
+    /// The key.
+    pub key: String,
+}
+
+impl KeyColumns {
+    /// Those of `key`.
+    #[must_use]
+    pub fn of(
+        principal: &Principal,
+        server: &ServerName,
+        tool: &str,
+        key: &Key,
+        intent: Option<&Intent>,
+    ) -> KeyColumns {
+        let principal = match key.scope {
+            KeyScope::Caller => principal.as_str().to_owned(),
+            KeyScope::Tenant => String::new(),
+        };
+        let (server, tool) = match intent {
+            Some(intent) => (String::new(), intent.workflow.0.clone()),
+            None => (server.0.clone(), tool.to_owned()),
+        };
+        KeyColumns { principal, server, tool, key: key.text.clone() }
+    }
+
+    /// Those of the key of `record`, if it has one.
+    #[must_use]
+    pub fn of_record(record: &Record) -> Option<KeyColumns> {
+        let Call { server, tool, key, intent, .. } = &record.call;
+        let of = |key| KeyColumns::of(&record.principal, server, tool, key, intent.as_ref());
+        key.as_ref().map(of)
+    }
+
+    /// Those of the key of `entry`, if it has one.
+    #[must_use]
+    pub fn of_entry(entry: &LedgerEntry) -> Option<KeyColumns> {
+        let of =
+            |key| KeyColumns::of(&entry.principal, &entry.server, &entry.tool, key, entry.intent.as_ref());
+        entry.key.as_ref().map(of)
+    }
+}
+
 macro_rules! codes {
     ($of:ty { $([$($value:tt)+] $code:literal $word:literal)+ }) => {
         impl Code for $of {
@@ -163,6 +216,17 @@ codes!(Outcome {
     [Outcome::Attested(Verdict::Applied)] 5 "attested_applied"
     [Outcome::Attested(Verdict::NotApplied)] 6 "attested_not_applied"
     [Outcome::Assumed] 7 "assumed_not_applied"
+});
+
+codes!(KeyScope {
+    [KeyScope::Caller] 0 "caller"
+    [KeyScope::Tenant] 1 "tenant"
+});
+
+codes!(Conflict {
+    [Conflict::Allow] 0 "allow"
+    [Conflict::Refuse] 1 "refuse"
+    [Conflict::Queue] 2 "queue"
 });
 
 codes!(HandOff {
@@ -273,6 +337,8 @@ mod tests {
         round_trip::<Effect>();
         round_trip::<Outcome>();
         round_trip::<Doubt>();
+        round_trip::<KeyScope>();
+        round_trip::<Conflict>();
         round_trip::<HandOff>();
         round_trip::<Finding>();
         round_trip::<Verdict>();

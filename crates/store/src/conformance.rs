@@ -11,6 +11,7 @@ pub mod create;
 pub mod fetched;
 pub mod frame;
 pub mod join;
+pub mod ledger;
 pub mod list;
 pub mod purge;
 pub mod sample;
@@ -98,10 +99,22 @@ macro_rules! conformance {
             purge {
                 inv_30_nothing_goes_before_it_expires
                 inv_30_an_open_operation_keeps_its_task
+                inv_30_an_operation_that_is_asked_after_keeps_its_task
                 inv_30_a_late_duplicate_after_a_purge_is_not_carried_out
                 inv_30_the_first_expired_go_first_and_the_limit_holds
                 inv_30_the_ids_of_a_purged_task_stay_used
                 r4_8_an_unknown_outcome_does_not_keep_the_task
+            }
+            ledger {
+                r4_1_an_operation_is_read_with_all_that_is_recorded
+                r4_1_a_history_says_what_happened_and_by_what_evidence
+                r4_7_operations_are_listed_by_what_is_known_of_them
+                r4_8_an_operation_is_settled_after_its_task_is_gone
+                r4_8_old_evidence_goes_and_what_is_open_stays
+                r4_6_a_business_key_counts_for_all_principals
+                r4_6_a_workflow_bounds_a_key
+                design_7_a_second_open_operation_on_an_object_is_refused
+                design_7_operations_on_an_object_wait_for_one_another
             }
             session {
                 x_048_a_session_is_kept_and_replaced

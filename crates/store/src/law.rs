@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use taskgate_core::operation::{Outcome, Stage};
+use taskgate_core::operation::{Operation, Outcome, Stage};
 use taskgate_core::task::{QuestionKey, State, Task};
 
 use crate::Error;
@@ -21,6 +21,9 @@ pub enum Breach {
     /// A confirmed outcome never changes (design 7).
     #[error("a confirmed outcome cannot change")]
     ConfirmedIsFinal,
+    /// A person's word gives way to what is confirmed, and to nothing else (design 7).
+    #[error("an attested outcome gives way to a confirmed one only")]
+    AttestedStays,
     /// A question goes from asked to answering to closed, and its key is never used again (INV-20).
     #[error("a question cannot go back, nor its key be used again")]
     QuestionGoesBack,
@@ -56,15 +59,36 @@ pub fn check(
             return Err(Breach::OverIsFinal);
         }
     }
-    if let Stage::Settled(Outcome::Confirmed(_)) = old.operation.stage
-        && old.operation.stage != new.operation.stage
-    {
-        return Err(Breach::ConfirmedIsFinal);
-    }
+    outcome(&old.operation, &new.operation)?;
     let goes_back = asked_keys(&new.task)
         .any(|key| closed.contains(key) || old.task.answering.contains_key(key))
         || new.task.answering.keys().any(|key| closed.contains(key));
     if goes_back { Err(Breach::QuestionGoesBack) } else { Ok(()) }
+}
+
+/// Whether what is known of an operation may change so.
+///
+/// # Errors
+/// The rule that forbids it.
+pub fn outcome(old: &Operation, new: &Operation) -> Result<(), Breach> {
+    match (&old.stage, &new.stage) {
+        (Stage::Settled(Outcome::Confirmed(_)), now) if old.stage != *now => Err(Breach::ConfirmedIsFinal),
+        (
+            Stage::Settled(Outcome::Attested(_)),
+            Stage::Settled(Outcome::Attested(_) | Outcome::Confirmed(_)),
+        ) => Ok(()),
+        (Stage::Settled(Outcome::Attested(_)), _) => Err(Breach::AttestedStays),
+        (
+            Stage::Prepared
+            | Stage::Dispatched { .. }
+            | Stage::Observing { .. }
+            | Stage::Settled(
+                Outcome::NoneExpected | Outcome::Reported(_) | Outcome::Assumed | Outcome::Confirmed(_),
+            )
+            | Stage::Unknown(_),
+            _,
+        ) => Ok(()),
+    }
 }
 
 /// Whether `changes` may happen to a task that is over: there is one terminal event, and none of the task's after it

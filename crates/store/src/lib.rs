@@ -5,6 +5,7 @@
 //! [`conformance`] tells all of them the same story.
 //!
 //! - [`record`]: what is kept of a task with its operation, and of a session
+//! - [`ledger`]: operations as they are read, whether their task is kept or not
 //! - [`codec`]: how the SQL twins put that into columns and the log
 //! - [`law`]: what no store lets happen to a record, whoever asks
 //! - [`memory`]: the twin that keeps everything in memory, for tests and simulations
@@ -13,15 +14,18 @@ pub mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod law;
+pub mod ledger;
 pub mod memory;
 pub mod record;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 
+use crate::ledger::{After, Busy, Happening, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
 
 /// A durable home for records.
@@ -39,8 +43,14 @@ pub trait Store: Send + Sync + 'static {
     /// held to its key, whatever `join` says.
     ///
     /// # Errors
-    /// [`CreateError::KeyReused`] if the key stands for another request (R4.6). A key's scope is (principal,
-    /// server, tool, key).
+    /// [`CreateError::KeyReused`] if the key stands for another request (R4.6). A key's scope is (principal, workflow, key),
+    /// or (principal, server, tool, key) for a tool without a workflow. One of [`KeyScope::Tenant`] counts for all
+    /// principals: [`CreateError::KeyElsewhere`] if it is another's, with the same request or not.
+    ///
+    /// [`CreateError::ObjectBusy`] if another operation on the same object is open, and this one may not be carried out
+    /// beside it. One that is to queue is taken if it is prepared; see [`Store::ahead_of`].
+    ///
+    /// [`KeyScope::Tenant`]: crate::record::KeyScope::Tenant
     async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError>;
 
     /// Replaces the record that is at version `record.version - 1` by `record`, and logs `changes` as the one event
@@ -81,11 +91,43 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes up to `limit` tasks that expired before `now`, the first expired first: the protocol record, its
     /// questions and payloads. Its operation, events and idempotency row stay (R4.8). A task whose operation is
-    /// prepared, dispatched or observed is never deleted (INV-30).
+    /// prepared, dispatched, observed or being asked after is never deleted (INV-30).
     ///
     /// # Shape
     /// The number of tasks deleted; less than `limit` means that there are no more.
     async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error>;
+
+    /// Reads one operation, whether its task is kept or not: for the person at this machine, never for a caller (R6.1).
+    /// It takes a step for each principal that there is.
+    async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, Error>;
+
+    /// Reads operations from behind `after` on, in the order of [`Which`]: for the person at this machine.
+    async fn operations(
+        &self,
+        which: Which,
+        after: Option<After>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, Error>;
+
+    /// Reads all that happened to an operation and its task, first things first. Empty for an unknown one.
+    async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error>;
+
+    /// The operation that the one of `record`, which is prepared, has to wait for: another on the same object that is
+    /// under way or unknown, or one that is prepared and was made before it. `None` if it is its turn.
+    async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error>;
+
+    /// Appends to an operation whose task was purged: replaces what is known of it, if it is at version
+    /// `entry.version - 1`, and logs `changes` as the one event of the new version.
+    ///
+    /// # Errors
+    /// [`AppendError::Conflict`] if the version is another, or the task is still kept: then it is for
+    /// [`Store::append`]. An [`Error::Backend`] if the change breaks the [`law`].
+    async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError>;
+
+    /// Deletes up to `limit` operations with their history, keys and frames: those whose evidence need not be kept any
+    /// longer ([`LedgerEntry::may_retire`]), that were last changed before `before`, and whose id is smaller than
+    /// `below`. Ids grow with time, so that what is younger costs nothing. The number deleted.
+    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error>;
 
     /// Writes a session, new or changed.
     async fn put_session(&self, session: Session) -> Result<(), Error>;
@@ -146,9 +188,10 @@ pub enum Join {
 pub enum Created {
     /// The record is durable.
     New,
-    /// The call is one that exists already: its record, and nothing was written. `None` if that task was purged
-    /// while its operation is kept.
-    Joined(Option<Box<Record>>),
+    /// The call is one that exists already: its record, and nothing was written.
+    Joined(Box<Record>),
+    /// As above, and its task was purged: what the ledger knows of it.
+    Known(Box<LedgerEntry>),
 }
 
 /// Why nothing was created.
@@ -157,6 +200,12 @@ pub enum CreateError {
     /// The same key came with another request (R4.6).
     #[error("the idempotency key was used for another request")]
     KeyReused,
+    /// The key is a business key, and another principal used it (design 7).
+    #[error("the business key was used by somebody else")]
+    KeyElsewhere,
+    /// Another operation on the same object is open (design 7).
+    #[error("another operation on the same object is open")]
+    ObjectBusy(Busy),
     /// The store could not.
     #[error(transparent)]
     Store(#[from] Error),

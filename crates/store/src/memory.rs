@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use taskgate_core::id::{Principal, TaskId};
+use taskgate_core::id::{OperationId, Principal, TaskId};
+use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 
 pub use self::fault::{CommandKind, Fault};
 use self::state::State;
 use crate::codec::event::EventRow;
+use crate::ledger::{After, Busy, Happening, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
 use crate::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
@@ -153,6 +155,35 @@ impl Store for MemoryStore {
 
     async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
         self.run(CommandKind::Purge, |state| Ok(state.purge(now, limit))).await
+    }
+
+    async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.operation(id))).await
+    }
+
+    async fn operations(
+        &self,
+        which: Which,
+        after: Option<After>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.operations(which, after.as_ref(), limit))).await
+    }
+
+    async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.history(id))).await
+    }
+
+    async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.ahead_of(record))).await
+    }
+
+    async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
+        self.run(CommandKind::Settle, |state| state.settle(&entry, &changes)).await
+    }
+
+    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
+        self.run(CommandKind::Purge, |state| Ok(state.retire(before, below, limit))).await
     }
 
     async fn put_session(&self, session: Session) -> Result<(), Error> {

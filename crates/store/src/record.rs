@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use taskgate_core::gate::Asking;
-use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
-use taskgate_core::operation::{self, Doubt, Operation, Stage};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
+use taskgate_core::operation::{self, Doubt, Operation, Outcome, Stage};
 use taskgate_core::task::{self, Ending, Task};
 use taskgate_core::time::UnixMillis;
 
@@ -50,10 +50,10 @@ pub struct Frame {
 /// How far a record is from being done with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Phase {
-    /// The task is not over, or its operation is prepared, dispatched or observed. Recovery asks for these, and
-    /// they are never purged (INV-30).
+    /// The task is not over, or its operation is prepared, dispatched, observed or being asked after. Recovery asks for
+    /// these, and they are never purged (INV-30).
     Unfinished,
-    /// The task is over and nobody knows whether the effect was made.
+    /// The task is over and nobody knows whether the effect was made, or it is only assumed that it was not.
     Doubtful,
     /// Both are closed.
     Finished,
@@ -63,12 +63,17 @@ impl Record {
     /// How far it is from being done with.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        let over = self.task.ending().is_some();
+        if self.task.ending().is_none() || self.operation.is_active() {
+            return Phase::Unfinished;
+        }
         match &self.operation.stage {
-            Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } => Phase::Unfinished,
-            Stage::Settled(_) | Stage::Unknown(_) if !over => Phase::Unfinished,
-            Stage::Settled(_) => Phase::Finished,
-            Stage::Unknown(_) => Phase::Doubtful,
+            Stage::Unknown(_) | Stage::Settled(Outcome::Assumed) => Phase::Doubtful,
+            Stage::Prepared
+            | Stage::Dispatched { .. }
+            | Stage::Observing { .. }
+            | Stage::Settled(
+                Outcome::NoneExpected | Outcome::Reported(_) | Outcome::Confirmed(_) | Outcome::Attested(_),
+            ) => Phase::Finished,
         }
     }
 
@@ -134,14 +139,75 @@ pub struct Call {
     pub params: Bytes,
     /// SHA-256 of the tool and its canonical arguments.
     pub digest: [u8; 32],
-    /// The client's idempotency key, if it gave one.
-    pub key: Option<String>,
+    /// The idempotency key, if the client gave one or the workflow derived one.
+    pub key: Option<Key>,
+    /// What the workflow makes of it; `None` for a tool without one.
+    pub intent: Option<Intent>,
     /// What the client can be asked: `wire::Offers` as stored text.
     pub offers: String,
     /// How the back is asked.
     pub asking: Asking,
     /// The frame by which it came, if it came by a pipe. Two records of a principal never have the same.
     pub frame: Option<Frame>,
+}
+
+/// An idempotency key, and where it counts (R4.6).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Key {
+    /// The key.
+    pub text: String,
+    /// Where it counts.
+    pub scope: KeyScope,
+}
+
+impl Key {
+    /// A key that a caller gave.
+    #[must_use]
+    pub fn of_caller(text: impl Into<String>) -> Key {
+        Key { text: text.into(), scope: KeyScope::Caller }
+    }
+}
+
+/// Where a key counts, within the workflow, or within server and tool where there is none (design 7).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum KeyScope {
+    /// For the principal that gave it.
+    Caller,
+    /// For everybody: a business key that was derived from the arguments. Another principal's duplicate is refused.
+    Tenant,
+}
+
+/// What an operator's workflow makes of a call (R4.1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Intent {
+    /// The workflow.
+    pub workflow: WorkflowName,
+    /// What the call acts on.
+    pub object: Option<Object>,
+    /// The intended effect, for people.
+    pub effect: Option<String>,
+}
+
+/// What a call acts on: an invoice, a service in an environment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// Its name within the workflow.
+    pub name: String,
+    /// Its version, if the call names one.
+    pub version: Option<String>,
+    /// What becomes of a second operation on it.
+    pub conflict: Conflict,
+}
+
+/// What becomes of an operation while another one on the same object is open (design 7).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Conflict {
+    /// It is carried out all the same.
+    Allow,
+    /// It is refused.
+    Refuse,
+    /// It waits, prepared, until the other is settled.
+    Queue,
 }
 
 /// What was last seen of the back's task (R3.5).

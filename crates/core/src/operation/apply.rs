@@ -1,6 +1,6 @@
 //! Folding what happened into an operation.
 
-use super::{Event, Inquiry, Operation, Stage};
+use super::{Event, Evidence, Inquiry, Operation, Stage};
 use crate::time::UnixMillis;
 
 impl Operation {
@@ -21,9 +21,18 @@ impl Operation {
                 };
                 self.stage = Stage::Observing { at, upstream: upstream.clone() };
             }
-            Event::Settled { outcome, evidence: _ } => {
+            Event::Settled { outcome, evidence } => {
                 self.stage = Stage::Settled(*outcome);
                 self.inquiry = Inquiry::Idle;
+                match evidence {
+                    Evidence::Receipt { reference } => self.receipt = Some(reference.clone()),
+                    Evidence::None
+                    | Evidence::Answer(_)
+                    | Evidence::NeverSent
+                    | Evidence::Probe { .. }
+                    | Evidence::Silence { .. }
+                    | Evidence::Person { .. } => {}
+                }
             }
             Event::Doubted { doubt } => self.stage = Stage::Unknown(*doubt),
             Event::Closed { at } => self.closed_at = Some(*at),

@@ -38,7 +38,7 @@ impl Operation {
                     Err(OutOfStage)
                 }
             },
-            Command::Hear(word) => self.hear(word),
+            Command::Hear(word) => self.hear(now, word),
             Command::NeverSent => self.never_sent(),
             Command::Lose(doubt) => match &self.stage {
                 Stage::Dispatched { .. } | Stage::Observing { .. } => Ok(vec![self.lost(doubt)]),
@@ -89,7 +89,7 @@ impl Operation {
         }
     }
 
-    fn hear(&self, word: Word) -> Decision {
+    fn hear(&self, now: UnixMillis, word: Word) -> Decision {
         match &self.stage {
             // A late answer is still the best word there is on an effect in doubt.
             Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => {
@@ -104,10 +104,13 @@ impl Operation {
                     Ok(against.into_iter().chain([settled]).collect())
                 }
             },
-            Stage::Prepared
-            | Stage::Settled(
-                Outcome::NoneExpected | Outcome::Reported(_) | Outcome::Attested(_) | Outcome::Confirmed(_),
-            ) => Err(OutOfStage),
+            // Nothing changes by it, but whoever looks at the operation must know that it was said.
+            Stage::Settled(held @ (Outcome::Attested(_) | Outcome::Confirmed(_))) => {
+                let evidence = Evidence::Answer(word);
+                let against = word.verdict().and_then(|told| contradiction(*held, told, &evidence));
+                against.map(|against| self.disputed(now, against)).ok_or(OutOfStage)
+            }
+            Stage::Prepared | Stage::Settled(Outcome::NoneExpected | Outcome::Reported(_)) => Err(OutOfStage),
         }
     }
 

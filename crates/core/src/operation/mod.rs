@@ -162,6 +162,8 @@ pub struct Operation {
     pub closed_at: Option<UnixMillis>,
     /// What is being done to learn more.
     pub inquiry: Inquiry,
+    /// The system of record's own name for the effect, once a receipt gave it (R4.1).
+    pub receipt: Option<Text>,
 }
 
 impl Operation {
@@ -177,6 +179,7 @@ impl Operation {
             first_dispatched_at: None,
             closed_at: None,
             inquiry: Inquiry::Idle,
+            receipt: None,
         }
     }
 

@@ -13,6 +13,7 @@ use taskgate_engine::back::{Answer, InFlight, Stand};
 use taskgate_engine::engine::{CancelError, SubmitError, Submitted};
 use taskgate_engine::limits::{Limits, Own};
 use taskgate_store::memory::CommandKind;
+use taskgate_store::record::Key;
 use taskgate_store::{Join, Store};
 
 use crate::stage::{Puppet, Stage, call, me, no, returned, server, task, text};
@@ -79,7 +80,7 @@ async fn r4_6_the_same_key_joins_and_another_request_under_it_is_refused() {
     let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
     let keyed = |digest| {
         let mut new = call(Effect::Consequential);
-        new.call.key = Some("k".to_owned());
+        new.call.key = Some(Key::of_caller("k"));
         new.call.digest = digest;
         new.join = Join::SameKey;
         new

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use taskgate_core::id::{Principal, TaskId};
-use taskgate_core::operation::{Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
+use taskgate_core::id::{OperationId, Principal, TaskId};
+use taskgate_core::operation::{self, Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault, QuestionKey};
 use taskgate_core::time::UnixMillis;
 use taskgate_engine::back::{Look, Reply, Stand};
 use taskgate_engine::engine::Submitted;
 use taskgate_engine::limits::Limits;
+use taskgate_store::ledger::{After, Busy, Happening, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
-use taskgate_store::record::{Change, Record, Session};
+use taskgate_store::record::{Change, Key, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
 use crate::stage::{Puppet, Stage, call, form, look, me, returned, task, text};
@@ -231,6 +232,29 @@ impl Store for DiesAfter {
     async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
         self.store.purge(now, limit).await
     }
+    async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, Error> {
+        self.store.operation(id).await
+    }
+    async fn operations(
+        &self,
+        which: Which,
+        after: Option<After>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, Error> {
+        self.store.operations(which, after, limit).await
+    }
+    async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {
+        self.store.history(id).await
+    }
+    async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
+        self.store.ahead_of(record).await
+    }
+    async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
+        self.alive(self.store.settle(entry, changes)).await
+    }
+    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
+        self.store.retire(before, below, limit).await
+    }
     async fn put_session(&self, session: Session) -> Result<(), Error> {
         self.store.put_session(session).await
     }
@@ -271,7 +295,7 @@ async fn inv_11_a_crash_at_every_write_makes_no_second_effect_and_loses_no_task(
             Stage::over(store, Some(Arc::new(dying)), back.clone(), first.clock.clone(), Limits::default());
         let keyed = || {
             let mut new = call(Effect::Consequential);
-            new.call.key = Some("order-1".to_owned());
+            new.call.key = Some(Key::of_caller("order-1"));
             new.join = Join::SameKey;
             new
         };
@@ -288,7 +312,7 @@ async fn inv_11_a_crash_at_every_write_makes_no_second_effect_and_loses_no_task(
         let second = stage.restart(back.clone()).await;
         let handle = match second.engine.submit(keyed(), back.clone()).await.unwrap() {
             Submitted::Started(handle) | Submitted::Joined(handle) | Submitted::Again(handle) => handle,
-            Submitted::JoinedPurged => panic!("nothing was purged"),
+            Submitted::Known(_) => panic!("nothing was purged"),
         };
         let id = handle.record().id.clone();
         let record = second.over_by(&id).await;

@@ -307,6 +307,7 @@ pub(crate) fn call(effect: Effect) -> NewCall {
             params: Bytes::from_static(b"{\"name\":\"t\"}"),
             digest: [1; 32],
             key: None,
+            intent: None,
             offers: String::new(),
             asking: Asking::Held,
             frame: None,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use taskgate_core::operation;
+use taskgate_core::id::{Principal, TaskId};
+use taskgate_core::operation::{self, Operation};
 use taskgate_core::time::UnixMillis;
 use taskgate_seeded::Bug;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, StateKind, TaskColumns};
@@ -42,9 +43,12 @@ const UPDATE_OPERATION: &str = "UPDATE operation SET
         dispatched_ms = coalesce(?7, dispatched_ms),
         upstream_task = iif(?4 IN (3, 4), upstream_task, ?8),
         upstream_session = iif(?4 IN (3, 4), upstream_session, ?9),
-        outcome = ?10, doubt = ?11
+        outcome = ?10, doubt = ?11, receipt = ?12, cleared = ?13, closed_ms = ?14, inquiry = ?15,
+        inquiry_since_ms = ?16, inquiry_tries = ?17, inquiry_next_ms = ?18, inquiry_last = ?19, inquiry_why = ?20
     WHERE principal = ?1 AND operation_id = ?2
-        AND ((stage, attempts, first_dispatched_ms, outcome, doubt) IS NOT (?4, ?5, ?6, ?10, ?11)
+        AND ((stage, attempts, first_dispatched_ms, outcome, doubt, receipt, cleared, closed_ms, inquiry, inquiry_since_ms,
+                inquiry_tries, inquiry_next_ms, inquiry_last, inquiry_why)
+                IS NOT (?4, ?5, ?6, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
             OR (?4 IN (1, 2) AND (dispatched_ms, upstream_task, upstream_session) IS NOT (?7, ?8, ?9)))";
 
 const INSERT_PAYLOAD: &str = "INSERT INTO payload (principal, task_id, part, bytes) VALUES (?1, ?2, ?3, ?4)";
@@ -170,25 +174,45 @@ impl Append {
             // The attempt before is given up, if nothing closed it.
             close_attempt(database, principal, id, record.updated, AttemptClass::NoReply)?;
         }
-        let operation = OperationColumns::of(&record.operation);
-        database.prepare_cached(UPDATE_OPERATION)?.execute(params![
-            principal,
-            id,
-            record.updated.0,
-            operation.stage,
-            operation.attempts,
-            operation.first_dispatched_ms,
-            operation.dispatched_ms,
-            operation.upstream_task,
-            operation.upstream_session,
-            operation.outcome,
-            operation.doubt,
-        ])?;
+        update_operation(database, principal, id, record.updated, &record.operation)?;
         match AttemptClass::of(&self.changes) {
             Some(class) => close_attempt(database, principal, id, record.updated, class),
             None => Ok(()),
         }
     }
+}
+
+pub(super) fn update_operation(
+    database: &Connection,
+    principal: &str,
+    id: &str,
+    updated: UnixMillis,
+    operation: &Operation,
+) -> Result<(), Problem> {
+    let operation = OperationColumns::of(operation);
+    database.prepare_cached(UPDATE_OPERATION)?.execute(params![
+        principal,
+        id,
+        updated.0,
+        operation.stage,
+        operation.attempts,
+        operation.first_dispatched_ms,
+        operation.dispatched_ms,
+        operation.upstream_task,
+        operation.upstream_session,
+        operation.outcome,
+        operation.doubt,
+        operation.receipt,
+        operation.cleared,
+        operation.closed_ms,
+        operation.inquiry,
+        operation.inquiry_since_ms,
+        operation.inquiry_tries,
+        operation.inquiry_next_ms,
+        operation.inquiry_last,
+        operation.inquiry_why,
+    ])?;
+    Ok(())
 }
 
 pub(super) fn insert_payload(
@@ -203,12 +227,23 @@ pub(super) fn insert_payload(
 }
 
 pub(super) fn insert_event(database: &Connection, record: &Record, event: &EventRow) -> Result<(), Problem> {
+    log(database, &record.principal, &record.id, record.version, record.updated, event)
+}
+
+pub(super) fn log(
+    database: &Connection,
+    principal: &Principal,
+    task: &TaskId,
+    version: u64,
+    at: UnixMillis,
+    event: &EventRow,
+) -> Result<(), Problem> {
     database.prepare_cached(INSERT_EVENT)?.execute((
-        record.principal.as_str(),
-        record.id.expose(),
-        signed(record.version),
+        principal.as_str(),
+        task.expose(),
+        signed(version),
         event.kind.code(),
-        record.updated.0,
+        at.0,
         &event.body,
     ))?;
     Ok(())

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use taskgate_core::id::TaskId;
 use taskgate_seeded::Bug;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, TaskColumns};
 use taskgate_store::codec::event::{self, EventRow};
-use taskgate_store::codec::{self, Code, Part, Place};
+use taskgate_store::codec::{self, Code, KeyColumns, Part, Place};
 use taskgate_store::law::Breach;
+use taskgate_store::ledger::Busy;
 use taskgate_store::record::Record;
 use taskgate_store::{Created, Join};
 
@@ -25,15 +26,19 @@ pub(crate) struct Create {
 pub(crate) enum CreatedOr {
     Created(Created),
     KeyReused,
+    KeyElsewhere,
+    ObjectBusy(Busy),
 }
 
-pub(crate) const FIND_FRAME: &str = "SELECT task_id FROM operation WHERE principal = ?1 AND frame = ?2";
+pub(crate) const FIND_FRAME: &str =
+    "SELECT task_id, operation_id FROM operation WHERE principal = ?1 AND frame = ?2";
 
-const FIND_KEY: &str = "SELECT digest, task_id FROM idempotency
+pub(crate) const FIND_KEY: &str =
+    "SELECT digest, task_id, operation_id, coalesce(owner, principal) FROM idempotency
     WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
 
 /// Left to itself, SQLite would read all tasks of that server to save the sorting of one or two.
-pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id FROM task INDEXED BY task_same_call
+pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id, operation_id FROM task INDEXED BY task_same_call
     WHERE principal = ?1 AND digest = ?2 AND server = ?3 AND tool = ?4 AND takes_same_call > 0
         AND idempotency_key IS NULL
     ORDER BY created_ms, task_id LIMIT 1";
@@ -49,12 +54,14 @@ const INSERT_TASK: &str = "INSERT INTO task (
 const INSERT_OPERATION: &str = "INSERT INTO operation (
         principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms, effect, replay,
         replay_window_ms, stage, attempts, first_dispatched_ms, dispatched_ms, upstream_task, upstream_session,
-        outcome, doubt, frame
-    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+        outcome, doubt, frame, workflow, object, object_version, object_conflict, effect_text, key, key_scope, receipt,
+        cleared, closed_ms, inquiry, inquiry_since_ms, inquiry_tries, inquiry_next_ms, inquiry_last, inquiry_why
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+        ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)";
 
 const INSERT_KEY: &str = "INSERT INTO idempotency (
-        principal, server, tool, key, digest, task_id, operation_id
-    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        principal, server, tool, key, digest, task_id, operation_id, owner
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 impl Command for Create {
     type Outcome = CreatedOr;
@@ -68,8 +75,23 @@ impl Command for Create {
         if let Some(earlier) = self.earlier(database)? {
             return Ok(earlier);
         }
+        if let Some(busy) = row::beside(database, &self.record)? {
+            return Ok(CreatedOr::ObjectBusy(busy));
+        }
         self.insert(database)?;
         Ok(CreatedOr::Created(Created::New))
+    }
+}
+
+/// An earlier call.
+struct Found {
+    task: String,
+    operation: String,
+}
+
+impl Found {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
+        Ok(Found { task: row.get(0)?, operation: row.get(1)? })
     }
 }
 
@@ -80,43 +102,58 @@ impl Create {
         if let Some(frame) = call.frame
             && !taskgate_seeded::is(Bug::FrameIgnored)
         {
-            let found: Option<String> = database
+            let found = database
                 .prepare_cached(FIND_FRAME)?
-                .query_row((principal, codec::frame_bytes(frame)), |row| row.get(0))
+                .query_row((principal, codec::frame_bytes(frame)), Found::read)
                 .optional()?;
-            if let Some(task) = found {
-                return self.joined(database, &task, "operation").map(Some);
+            if let Some(found) = found {
+                return self.joined(database, &found, "operation").map(Some);
             }
         }
-        match (&call.key, self.join) {
-            (Some(key), Join::Never | Join::SameCall | Join::SameKey) => {
-                let found: Option<(Vec<u8>, String)> = database
-                    .prepare_cached(FIND_KEY)?
-                    .query_row((principal, &call.server.0, &call.tool, key), |row| {
-                        Ok((row.get(0)?, row.get(1)?))
-                    })
-                    .optional()?;
-                let Some((digest, task)) = found else { return Ok(None) };
-                if digest != call.digest && !taskgate_seeded::is(Bug::DigestIgnored) {
-                    return Ok(Some(CreatedOr::KeyReused));
-                }
-                self.joined(database, &task, "idempotency").map(Some)
+        if let Some(scope) = KeyColumns::of_record(&self.record) {
+            let found: Option<(Vec<u8>, Found, String)> = database
+                .prepare_cached(FIND_KEY)?
+                .query_row((&scope.principal, &scope.server, &scope.tool, &scope.key), |row| {
+                    let found = Found { task: row.get(1)?, operation: row.get(2)? };
+                    Ok((row.get(0)?, found, row.get(3)?))
+                })
+                .optional()?;
+            let Some((digest, found, owner)) = found else { return Ok(None) };
+            if owner != principal {
+                return Ok(Some(CreatedOr::KeyElsewhere));
             }
-            (None, Join::SameCall) => {
-                let found: Option<String> = database
+            if digest != call.digest && !taskgate_seeded::is(Bug::DigestIgnored) {
+                return Ok(Some(CreatedOr::KeyReused));
+            }
+            return self.joined(database, &found, "idempotency").map(Some);
+        }
+        match self.join {
+            Join::SameCall => {
+                let found = database
                     .prepare_cached(FIND_SAME_CALL)?
-                    .query_row((principal, call.digest, &call.server.0, &call.tool), |row| row.get(0))
+                    .query_row((principal, call.digest, &call.server.0, &call.tool), Found::read)
                     .optional()?;
-                found.map(|task| self.joined(database, &task, "task")).transpose()
+                found.map(|found| self.joined(database, &found, "task")).transpose()
             }
-            (None, Join::Never | Join::SameKey) => Ok(None),
+            Join::Never | Join::SameKey => Ok(None),
         }
     }
 
-    fn joined(&self, database: &Connection, task: &str, table: &'static str) -> Result<CreatedOr, Problem> {
+    fn joined(
+        &self,
+        database: &Connection,
+        found: &Found,
+        table: &'static str,
+    ) -> Result<CreatedOr, Problem> {
+        let Found { task, operation } = found;
         let id = TaskId::parse(task).map_err(|_| Place { table, row: task }.corrupt("task_id"))?;
-        let record = row::load(database, &self.record.principal, &id)?;
-        Ok(CreatedOr::Created(Created::Joined(record.map(Box::new))))
+        let principal = &self.record.principal;
+        if let Some(record) = row::load(database, principal, &id)? {
+            return Ok(CreatedOr::Created(Created::Joined(Box::new(record))));
+        }
+        let entry = row::entry(database, principal, operation)?;
+        let entry = Place { table, row: operation }.some("operation_id", entry)?;
+        Ok(CreatedOr::Created(Created::Known(Box::new(entry))))
     }
 
     fn insert(&self, database: &Connection) -> Result<(), Problem> {
@@ -135,7 +172,7 @@ impl Create {
             call.server.0,
             call.tool,
             call.digest,
-            call.key,
+            call.key.as_ref().map(|key| &key.text),
             call.offers,
             call.asking.code(),
             task.created_ms,
@@ -159,6 +196,8 @@ impl Create {
             codec::takes_same_call(record, call.frame.is_some()),
         ])?;
         let operation = OperationColumns::of(&record.operation);
+        let intent = call.intent.as_ref();
+        let object = intent.and_then(|intent| intent.object.as_ref());
         database.prepare_cached(INSERT_OPERATION)?.execute(params![
             principal,
             record.operation_id.0,
@@ -180,16 +219,34 @@ impl Create {
             operation.outcome,
             operation.doubt,
             call.frame.map(codec::frame_bytes),
+            intent.map(|intent| &intent.workflow.0),
+            object.map(|object| &object.name),
+            object.and_then(|object| object.version.as_ref()),
+            object.map(|object| object.conflict.code()),
+            intent.and_then(|intent| intent.effect.as_ref()),
+            call.key.as_ref().map(|key| &key.text),
+            call.key.as_ref().map(|key| key.scope.code()),
+            operation.receipt,
+            operation.cleared,
+            operation.closed_ms,
+            operation.inquiry,
+            operation.inquiry_since_ms,
+            operation.inquiry_tries,
+            operation.inquiry_next_ms,
+            operation.inquiry_last,
+            operation.inquiry_why,
         ])?;
-        if let Some(key) = &call.key {
+        if let Some(scope) = KeyColumns::of_record(record) {
+            let owner = (scope.principal != principal).then_some(principal);
             database.prepare_cached(INSERT_KEY)?.execute(params![
-                principal,
-                call.server.0,
-                call.tool,
-                key,
+                scope.principal,
+                scope.server,
+                scope.tool,
+                scope.key,
                 call.digest,
                 id,
                 record.operation_id.0,
+                owner,
             ])?;
         }
         insert_payload(database, principal, id, Part::Params, &call.params)?;

@@ -49,11 +49,11 @@ fn inv_46_a_step_that_fails_leaves_the_schema_as_it_was() {
     let before = schema(&database);
     let sql = "CREATE TABLE extra (a); CREATE TABLE task (a);";
     let columns = &[Column { table: "meta", name: "more", is: "INTEGER" }];
-    let broken = [Step { number: 4, name: "broken", columns, sql }];
+    let broken = [Step { number: 5, name: "broken", columns, sql }];
     assert!(run(&mut database, "here", &broken).is_err());
     assert_eq!(schema(&database), before);
     let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
     migrate(&mut database, "here").unwrap();
 }
 
@@ -119,4 +119,65 @@ fn design_3_the_step_of_frames_says_of_old_records_what_the_same_call_joins() {
     for record in all {
         assert_eq!((record.principal, record.call.frame, record.fetched), (somebody.clone(), None, None));
     }
+}
+
+/// Nothing of the evidence is lost by the step that makes its tables anew, and what was known means what it meant.
+#[test]
+fn r4_8_the_step_of_the_ledger_keeps_all_that_was_there() {
+    let mut database = Connection::open_in_memory().unwrap();
+    run(&mut database, "here", &STEPS[..3]).unwrap();
+    // By operation: its stage, its outcome and its doubt, and whether it has a key and a frame.
+    for (id, columns) in [
+        ("prepared", "0, NULL, NULL, 0, NULL"),
+        ("sent", "1, NULL, NULL, 1, x'000102030405060708090a0b0c0d0e0f0000000000000007'"),
+        ("reported", "3, 1, NULL, 1, NULL"),
+        ("confirmed", "3, 4, NULL, 0, NULL"),
+        ("unknown", "4, NULL, 0, 0, NULL"),
+    ] {
+        database
+            .execute_batch(&format!(
+                "CREATE TEMP TABLE one (stage, outcome, doubt, is_keyed, frame);
+                INSERT INTO one VALUES ({columns});
+                INSERT INTO operation (principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms,
+                    effect, replay, stage, attempts, dispatched_ms, outcome, doubt, frame)
+                SELECT 'somebody', 'op-{id}', '{id}', 's', 't', zeroblob(32), 5, 6, 2, 0, stage, 1, 1, outcome, doubt, frame
+                FROM one;
+                INSERT INTO task_event VALUES ('somebody', '{id}', 1, 12, 5, 'created'),
+                    ('somebody', '{id}', 2, 10, 6, 'settled reported_applied');
+                INSERT INTO idempotency SELECT 'somebody', 's', 't', 'key-{id}', zeroblob(32), '{id}', 'op-{id}' FROM one
+                    WHERE is_keyed;
+                DROP TABLE one;"
+            ))
+            .unwrap();
+    }
+    let texts = |database: &Connection, sql: &str| -> Vec<String> {
+        let mut statement = database.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let rows = "SELECT concat_ws(' ', operation_id, task_id, server, tool, created_ms, updated_ms, effect, replay, stage,
+        attempts, dispatched_ms, outcome, doubt, hex(frame)) FROM operation ORDER BY operation_id";
+    let log = "SELECT concat_ws(' ', task_id, version, kind, at_ms, body) FROM task_event ORDER BY task_id, version";
+    let before = (texts(&database, rows), texts(&database, log));
+    migrate(&mut database, "here").unwrap();
+    assert_eq!((texts(&database, rows), texts(&database, log)), before);
+    assert_eq!(
+        texts(
+            &database,
+            "SELECT concat(operation_id, ' ', key, ' ', key_scope) FROM operation WHERE key IS NOT NULL"
+        ),
+        ["op-reported key-reported 0", "op-sent key-sent 0"]
+    );
+    // And they are operations as before: of no workflow, and nothing is being done about them.
+    use taskgate_core::operation::{Inquiry, Outcome, Stage, Verdict};
+    use taskgate_store::ledger::Which;
+    let all = crate::row::operations(&database, Which::All, None, 9).unwrap();
+    assert_eq!(all.len(), 5);
+    for entry in &all {
+        assert_eq!((&entry.intent, entry.operation.inquiry), (&None, Inquiry::Idle));
+        assert_eq!((entry.version, entry.updated.0, &entry.kept), (2, 6, &None));
+    }
+    let confirmed = all.iter().find(|entry| entry.id.0 == "op-confirmed").unwrap();
+    assert_eq!(confirmed.operation.stage, Stage::Settled(Outcome::Confirmed(Verdict::NotApplied)));
+    let history = crate::row::history(&database, &confirmed.id).unwrap();
+    assert_eq!(history[1].lines, ["settled reported_applied"]);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use taskgate_store::conformance::sample::{self, CREATED, advance, dispatch, id, put, somebody, succeed};
+use taskgate_store::record::Key;
 use taskgate_store::{Join, Store};
 use taskgate_store_sqlite::SqliteStore;
 
@@ -97,7 +98,7 @@ async fn live(store: &SqliteStore, text: &str) {
     let mut record = advance(&sample::record(text), CREATED, vec![dispatch()]).0;
     record.version = 1;
     if text.ends_with('7') {
-        record.call.key = Some(text.to_owned());
+        record.call.key = Some(Key::of_caller(text));
         store.create(Arc::new(record.clone()), Join::SameKey).await.unwrap();
     } else {
         put(store, &record).await;

@@ -10,12 +10,15 @@ use proptest::test_runner::Config;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use rusqlite::Connection;
 use taskgate_core::id::{OperationId, Principal, ServerName};
-use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Word};
+use taskgate_core::operation::{
+    self, Doubt, Effect, Finding, HandOff, Operation, Outcome, Replay, Standing, Verdict, Word,
+};
 use taskgate_core::task::{self, CancelRule, Ending, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::conformance::sample::{self, Told, id, session, somebody, stranger};
+use taskgate_store::ledger::{After, Which};
 use taskgate_store::memory::MemoryStore;
-use taskgate_store::record::{Change, Observed, Record};
+use taskgate_store::record::{Change, Conflict, Key, KeyScope, Object, Observed, Record};
 use taskgate_store::{Created, Join, Store, Whose};
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
@@ -32,18 +35,87 @@ prop_state_machine! {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { slot: u8, call: u8, key: Option<u8>, frame: Option<u8>, join: u8, created: u8, version: u8 },
-    Append { slot: u8, told: Vec<u8>, gap: i8, now: u8 },
-    Break { slot: u8, how: u8 },
-    Load { slot: u8, foreign: bool },
-    Fetched { slot: u8, foreign: bool, at: u8 },
-    Unfetched { foreign: bool, now: u8 },
-    List { whose: u8, foreign: bool, server: u8, after: Option<(u8, u8)>, limit: u8 },
-    Unfinished { after: Option<u8>, limit: u8 },
-    Purge { now: u8, limit: u8 },
-    PutSession { key: u8, seen: u8 },
-    EndSession { key: u8 },
-    ExpireSessions { before: u8, keep: u8 },
+    Create {
+        slot: u8,
+        call: u8,
+        key: Option<u8>,
+        frame: Option<u8>,
+        join: u8,
+        created: u8,
+        version: u8,
+        intent: u8,
+    },
+    Append {
+        slot: u8,
+        told: Vec<u8>,
+        gap: i8,
+        now: u8,
+    },
+    Break {
+        slot: u8,
+        how: u8,
+    },
+    Load {
+        slot: u8,
+        foreign: bool,
+    },
+    Fetched {
+        slot: u8,
+        foreign: bool,
+        at: u8,
+    },
+    Unfetched {
+        foreign: bool,
+        now: u8,
+    },
+    List {
+        whose: u8,
+        foreign: bool,
+        server: u8,
+        after: Option<(u8, u8)>,
+        limit: u8,
+    },
+    Unfinished {
+        after: Option<u8>,
+        limit: u8,
+    },
+    Purge {
+        now: u8,
+        limit: u8,
+    },
+    Operation {
+        slot: u8,
+    },
+    Operations {
+        which: u8,
+        after: Option<(u8, u8, bool)>,
+        limit: u8,
+    },
+    AheadOf {
+        slot: u8,
+    },
+    Settle {
+        slot: u8,
+        told: u8,
+        gap: i8,
+        now: u8,
+    },
+    Retire {
+        before: u8,
+        below: u8,
+        limit: u8,
+    },
+    PutSession {
+        key: u8,
+        seen: u8,
+    },
+    EndSession {
+        key: u8,
+    },
+    ExpireSessions {
+        before: u8,
+        keep: u8,
+    },
     Reopen,
 }
 
@@ -61,13 +133,13 @@ impl ReferenceStateMachine for Steps {
     fn transitions((): &()) -> BoxedStrategy<Step> {
         let slot = || 0..8_u8;
         prop_oneof![
-            6 => (slot(), 0..4_u8, prop::option::of(0..3_u8), prop::option::of(0..6_u8), 0..3_u8, 0..4_u8, prop_oneof![9 => Just(1_u8), 1 => 0..3_u8])
-                .prop_map(|(slot, call, key, frame, join, created, version)| {
-                    Step::Create { slot, call, key, frame, join, created, version }
+            6 => (slot(), 0..4_u8, prop::option::of(0..3_u8), prop::option::of(0..6_u8), 0..3_u8, 0..4_u8, prop_oneof![9 => Just(1_u8), 1 => 0..3_u8], 0..12_u8)
+                .prop_map(|(slot, call, key, frame, join, created, version, intent)| {
+                    Step::Create { slot, call, key, frame, join, created, version, intent }
                 }),
-            14 => (slot(), prop::collection::vec(0..23_u8, 0..4), prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
+            14 => (slot(), prop::collection::vec(0..34_u8, 0..4), prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
                 .prop_map(|(slot, told, gap, now)| Step::Append { slot, told, gap, now }),
-            2 => (slot(), 0..9_u8).prop_map(|(slot, how)| Step::Break { slot, how }),
+            2 => (slot(), 0..11_u8).prop_map(|(slot, how)| Step::Break { slot, how }),
             3 => (slot(), any::<bool>()).prop_map(|(slot, foreign)| Step::Load { slot, foreign }),
             2 => (slot(), prop_oneof![7 => Just(false), 1 => Just(true)], 0..20_u8)
                 .prop_map(|(slot, foreign, at)| Step::Fetched { slot, foreign, at }),
@@ -78,6 +150,14 @@ impl ReferenceStateMachine for Steps {
                 }),
             2 => (prop::option::of(slot()), 0..6_u8).prop_map(|(after, limit)| Step::Unfinished { after, limit }),
             2 => (0..90_u8, 0..4_u8).prop_map(|(now, limit)| Step::Purge { now, limit }),
+            2 => slot().prop_map(|slot| Step::Operation { slot }),
+            3 => (0..5_u8, prop::option::of((0..20_u8, slot(), any::<bool>())), 0..6_u8)
+                .prop_map(|(which, after, limit)| Step::Operations { which, after, limit }),
+            1 => slot().prop_map(|slot| Step::AheadOf { slot }),
+            3 => (slot(), 23..34_u8, prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
+                .prop_map(|(slot, told, gap, now)| Step::Settle { slot, told, gap, now }),
+            1 => (0..90_u8, slot(), 0..4_u8)
+                .prop_map(|(before, below, limit)| Step::Retire { before, below, limit }),
             1 => (0..4_u8, 0..9_u8).prop_map(|(key, seen)| Step::PutSession { key, seen }),
             1 => (0..4_u8).prop_map(|key| Step::EndSession { key }),
             1 => (0..9_u8, 0..4_u8).prop_map(|(before, keep)| Step::ExpireSessions { before, keep }),
@@ -133,6 +213,7 @@ impl StateMachineTest for Twins {
     }
 
     fn teardown(mut twins: Twins, (): ()) {
+        let _ = same!(twins, store => store.operations(Which::All, None, 100));
         let _ = same!(twins, store => store.unfinished(None, 100));
         twins.disk = None;
         assert_whole(&Connection::open(twins.folder.path().join("taskgate.db")).unwrap());
@@ -142,8 +223,9 @@ impl StateMachineTest for Twins {
 impl Twins {
     fn take(&mut self, step: Step) {
         match step {
-            Step::Create { slot, call, key, frame, join, created, version } => {
+            Step::Create { slot, call, key, frame, join, created, version, intent } => {
                 let mut record = new_record(slot, call, key);
+                give_intent(&mut record, intent);
                 record.call.frame = frame.map(|frame| sample::frame(frame.into()));
                 record.version = version.into();
                 record.task.lifetime.created = UnixMillis(created.into());
@@ -195,6 +277,45 @@ impl Twins {
             Step::Purge { now, limit } => {
                 let _ = same!(self, store => store.purge(UnixMillis(now.into()), limit.into()));
             }
+            Step::Operation { slot } => {
+                let id = operation_id(slot);
+                let _ = same!(self, store => store.operation(&id));
+                let _ = same!(self, store => store.history(&id));
+            }
+            Step::Operations { which, after, limit } => {
+                let which = [Which::All, Which::Open, Which::Unknown, Which::Reconciling, Which::Waiting]
+                    [usize::from(which)];
+                let after = after.map(|(at, slot, foreign)| After {
+                    at: UnixMillis(at.into()),
+                    id: operation_id(slot),
+                    principal: principal(foreign),
+                });
+                let _ = same!(self, store => store.operations(which, after.clone(), limit.into()));
+            }
+            Step::AheadOf { slot } => {
+                let Some(record) = self.records.get(&slot).cloned() else { return };
+                let _ = same!(self, store => store.ahead_of(&record));
+            }
+            Step::Settle { slot, told, gap, now } => {
+                let Ok(Some(mut entry)) = same!(self, store => store.operation(&operation_id(slot))) else {
+                    return;
+                };
+                let mut changes = vec![];
+                for told in told_by(told, UnixMillis(now.into())) {
+                    let Told::Operation(command) = told else { continue };
+                    for event in entry.operation.decide(UnixMillis(now.into()), command).unwrap_or_default() {
+                        entry.operation.apply(&event);
+                        changes.push(event);
+                    }
+                }
+                entry.version = (entry.version + 1).saturating_add_signed(gap.into());
+                entry.updated = UnixMillis(now.into());
+                let _ = same!(self, store => store.settle(entry.clone(), changes.clone()));
+            }
+            Step::Retire { before, below, limit } => {
+                let (before, below) = (UnixMillis(before.into()), operation_id(below));
+                let _ = same!(self, store => store.retire(before, &below, limit.into()));
+            }
             Step::PutSession { key, seen } => {
                 let session = session(&format!("session-{key}"), UnixMillis(seen.into()));
                 let _ = same!(self, store => store.put_session(session.clone()));
@@ -241,16 +362,36 @@ fn principal(foreign: bool) -> Principal {
 fn new_record(slot: u8, call: u8, key: Option<u8>) -> Record {
     let mut record = sample::record(&format!("slot-{slot}"));
     record.principal = principal(slot % 4 == 3);
-    record.operation_id = OperationId(format!("op-{}", if slot < 6 { slot } else { 6 }));
+    record.operation_id = operation_id(slot);
     record.call.server = ServerName(format!("server-{}", call % 2));
     record.call.digest = [call; 32];
-    record.call.key = key.map(|key| format!("key-{key}"));
+    record.call.key = key.map(|key| Key::of_caller(format!("key-{key}")));
     record.task.lifetime.ttl = Millis(40);
     record.task.lifetime.linger = Millis(10);
     let effect = if call == 0 { Effect::ReadOnly } else { Effect::Consequential };
     let replay = [Replay::Never, Replay::Natural, Replay::Keyed { window: Millis(9) }];
     record.operation = Operation::new(effect, replay[usize::from(call) % 3]);
     record
+}
+
+fn operation_id(slot: u8) -> OperationId {
+    OperationId(format!("op-{}", if slot < 6 { slot } else { 6 }))
+}
+
+/// Two workflows and two objects, and every way that operations may get along; business keys too.
+fn give_intent(record: &mut Record, number: u8) {
+    if number < 4 {
+        return;
+    }
+    let mut intent = sample::intent(if number.is_multiple_of(2) { "pay" } else { "refund" }, None);
+    if number > 5 {
+        let conflict = [Conflict::Allow, Conflict::Refuse, Conflict::Queue][usize::from(number) % 3];
+        intent.object = Some(Object { name: format!("object-{}", number % 2), version: None, conflict });
+    }
+    record.call.intent = Some(intent);
+    if let Some(key) = record.call.key.as_mut().filter(|_| number > 8) {
+        key.scope = KeyScope::Tenant;
+    }
 }
 
 /// What the core allows of what is told, and nothing of the rest.
@@ -308,6 +449,20 @@ fn told_by(number: u8, now: UnixMillis) -> Vec<Told> {
             next_look: Some(now),
         }),
         20 => return [vec![sample::dispatch()], sample::lose()].concat(),
+        23 => sample::close(),
+        24 => sample::reconcile(),
+        25 => sample::probed(Finding::Applied),
+        26 => sample::probed(Finding::NotApplied(Standing::Open)),
+        27 => sample::probed(Finding::NotApplied(Standing::Settled)),
+        28 => sample::hand_off(HandOff::BudgetSpent),
+        29 => sample::hand_off(HandOff::NoRule),
+        30 => sample::attest(Verdict::Applied),
+        31 => sample::attest(Verdict::NotApplied),
+        32 => sample::receive("tx-1"),
+        33 => Told::Operation(operation::Command::Clear {
+            standing: Standing::Fenced,
+            what: operation::Text::new("nothing there"),
+        }),
         // What most calls come to.
         _ => return [vec![sample::dispatch()], sample::succeed()].concat(),
     }]
@@ -334,6 +489,8 @@ fn break_law(record: &mut Record, how: u8) -> Vec<Change> {
             record.call.frame = Some(sample::frame(9));
             record.fetched = Some(UnixMillis(1));
         }
+        8 => record.operation.stage = operation::Stage::Settled(Outcome::Reported(Verdict::Applied)),
+        9 => record.operation.stage = operation::Stage::Settled(Outcome::Attested(Verdict::Applied)),
         6 => record.principal = if record.principal == somebody() { stranger() } else { somebody() },
         _ => {
             let moved = std::mem::take(&mut record.task.answering);

@@ -29,7 +29,11 @@ async fn fill(store: &SqliteStore) -> (Vec<Record>, Error) {
         match store.create(Arc::new(new.clone()), Join::Never).await {
             Ok(_) => {}
             Err(CreateError::Store(error)) => return (taken, error),
-            Err(CreateError::KeyReused) => panic!("there are no keys"),
+            Err(
+                error @ (CreateError::KeyReused | CreateError::KeyElsewhere | CreateError::ObjectBusy(_)),
+            ) => {
+                panic!("there are neither keys nor objects: {error}")
+            }
         }
         let sent = tell_or(store, &new, vec![dispatch()]).await;
         let over = match sent {

@@ -8,6 +8,7 @@ use taskgate_store::Store;
 use taskgate_store::conformance::sample::{
     CREATED, EXPIRES, Told, accept, all_shapes, ask, dispatch, put, record, succeed, tell,
 };
+use taskgate_store::record::Key;
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
@@ -88,7 +89,7 @@ async fn r6_5_no_answer_and_no_payload_is_in_the_log_or_stays_with_a_closed_ques
 async fn r4_8_a_purge_takes_the_protocol_record_and_leaves_the_evidence() {
     let (_folder, store) = store();
     let mut new = record("one");
-    new.call.key = Some("k".into());
+    new.call.key = Some(Key::of_caller("k"));
     put(&store, &new).await;
     let sent = tell(&store, &new, CREATED, vec![dispatch(), ask(QuestionKind::Form, None)]).await;
     tell(&store, &sent, CREATED, succeed()).await;

@@ -1,10 +1,13 @@
 //! The last fence: whoever writes into the file, these rules hold (notes 2.4).
 
 use rusqlite::Connection;
-use taskgate_core::operation;
+use taskgate_core::operation::{self, HandOff, Verdict};
 use taskgate_core::task::QuestionKind;
 use taskgate_store::Store;
-use taskgate_store::conformance::sample::{CREATED, Told, ask, dispatch, frame, put, record, succeed, tell};
+use taskgate_store::conformance::sample::{
+    CREATED, Told, ask, attest, dispatch, frame, hand_off, intent, lose, put, record, succeed, tell,
+};
+use taskgate_store::record::Key;
 use taskgate_store_sqlite::SqliteStore;
 
 /// One task that is over and fetched, one that came by a frame and was not fetched, one that is confirmed, one that asks, one with a key.
@@ -29,8 +32,15 @@ async fn database() -> (tempfile::TempDir, Connection) {
     put(&store, &asking).await;
     tell(&store, &asking, CREATED, vec![dispatch(), ask(QuestionKind::Form, None)]).await;
     let mut keyed = record("keyed");
-    keyed.call.key = Some("k".into());
+    keyed.call.key = Some(Key::of_caller("k"));
     put(&store, &keyed).await;
+    for (text, told) in [("waits", hand_off(HandOff::NoRule)), ("attested", attest(Verdict::Applied))] {
+        let mut new = record(text);
+        new.call.intent = Some(intent("pay", Some("invoice-1")));
+        put(&store, &new).await;
+        let sent = tell(&store, &new, CREATED, vec![dispatch()]).await;
+        tell(&store, &sent, CREATED, [lose(), vec![told]].concat()).await;
+    }
     drop(store);
     (folder, Connection::open(&path).unwrap())
 }
@@ -95,6 +105,25 @@ async fn inv_03_inv_04_inv_20_inv_30_no_statement_breaks_the_law() {
             "UPDATE operation SET stage = 4, outcome = NULL, doubt = 0 WHERE task_id = 'confirmed'",
         ),
         ("another effect", "UPDATE operation SET effect = 0"),
+        ("an attested outcome reported", "UPDATE operation SET outcome = 1 WHERE task_id = 'attested'"),
+        (
+            "an attested outcome doubted",
+            "UPDATE operation SET stage = 4, outcome = NULL, doubt = 0 WHERE task_id = 'attested'",
+        ),
+        (
+            "a confirmed outcome asked after",
+            "UPDATE operation SET inquiry = 2, inquiry_since_ms = 1, inquiry_why = 1 WHERE task_id = 'confirmed'",
+        ),
+        (
+            "an operation under way asked after",
+            "UPDATE operation SET inquiry = 2, inquiry_since_ms = 1, inquiry_why = 3 WHERE task_id = 'asking'",
+        ),
+        ("waiting for no reason", "UPDATE operation SET inquiry_why = NULL WHERE task_id = 'waits'"),
+        ("another object", "UPDATE operation SET object = 'invoice-2' WHERE task_id = 'waits'"),
+        ("another key", "UPDATE operation SET key = 'l' WHERE task_id = 'keyed'"),
+        ("more cleared than sent", "UPDATE operation SET cleared = 2 WHERE task_id = 'waits'"),
+        ("an operation deleted that waits for a person", "DELETE FROM operation WHERE task_id = 'waits'"),
+        ("an operation deleted whose task is kept", "DELETE FROM operation WHERE task_id = 'attested'"),
         ("an outcome without its stage", "UPDATE operation SET outcome = 1 WHERE task_id = 'asking'"),
         ("a stage that is none", "UPDATE operation SET stage = 9 WHERE task_id = 'asking'"),
         ("the log rewritten", "UPDATE task_event SET body = 'x'"),
@@ -121,6 +150,8 @@ async fn inv_03_inv_04_inv_20_inv_30_no_statement_breaks_the_law() {
         .execute("UPDATE task SET version = version + 1, updated_ms = 9 WHERE task_id = 'over'", [])
         .unwrap();
     database.execute("DELETE FROM task WHERE task_id = 'over'", []).unwrap();
+    database.execute("DELETE FROM operation WHERE task_id = 'over'", []).unwrap();
+    database.execute("UPDATE operation SET outcome = 3 WHERE task_id = 'attested'", []).unwrap();
     database
         .execute("UPDATE task SET fetched_ms = 9, takes_same_call = 0 WHERE task_id = 'framed'", [])
         .unwrap();

@@ -47,12 +47,13 @@ pub(crate) fn look_whole(database: &Connection) -> Result<(), String> {
         (
             "a phase that is not that of task and operation",
             "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
-                WHERE phase <> iif(o.stage < 3 OR t.state < 2, 0, iif(o.stage = 4, 1, 2))",
+                WHERE phase <> iif(o.stage < 3 OR o.inquiry = 1 OR t.state < 2, 0,
+                    iif(o.stage = 4 OR o.outcome IS 7, 1, 2))",
         ),
         (
             "a flag for the same call that is not that of task, operation, frame and fetch",
             "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
-                WHERE takes_same_call <> (phase = 0 OR (phase = 1 AND o.doubt <> 1))
+                WHERE takes_same_call <> (phase = 0 OR (phase = 1 AND o.doubt IS NOT 1))
                     + 2 * (coalesce(ending IN (1, 2), 0) AND o.frame IS NOT NULL AND fetched_ms IS NULL)",
         ),
         (
@@ -68,7 +69,13 @@ pub(crate) fn look_whole(database: &Connection) -> Result<(), String> {
         ),
         (
             "a key of no operation",
-            "SELECT count(*) FROM idempotency NATURAL LEFT JOIN operation WHERE stage IS NULL",
+            "SELECT count(*) FROM idempotency i LEFT JOIN operation o
+                ON o.principal = coalesce(i.owner, i.principal) AND o.operation_id = i.operation_id
+                WHERE o.key IS NOT i.key OR o.digest <> i.digest",
+        ),
+        (
+            "an event of no operation",
+            "SELECT count(*) FROM task_event NATURAL LEFT JOIN operation WHERE stage IS NULL",
         ),
     ] {
         let count: i64 =

@@ -341,6 +341,8 @@ pub struct OperationColumns<T> {
     pub inquiry_last: Option<i64>,
     /// [`HandOff`](operation::HandOff), while a person is to decide.
     pub inquiry_why: Option<i64>,
+    /// The system of record's own name for the effect.
+    pub receipt: Option<T>,
 }
 
 impl<'a> OperationColumns<&'a str> {
@@ -372,6 +374,7 @@ impl<'a> OperationColumns<&'a str> {
             inquiry_next_ms: None,
             inquiry_last: None,
             inquiry_why: None,
+            receipt: operation.receipt.as_ref().map(operation::Text::as_str),
         };
         let stage = match &operation.stage {
             Stage::Prepared => StageKind::Prepared,
@@ -465,6 +468,7 @@ impl OperationColumns<String> {
             first_dispatched_at: self.first_dispatched_ms.map(UnixMillis),
             closed_at: self.closed_ms.map(UnixMillis),
             inquiry,
+            receipt: self.receipt.as_deref().map(operation::Text::new),
         })
     }
 }

@@ -7,9 +7,11 @@ use std::fmt::Write;
 
 use taskgate_core::operation::{self, Evidence, Inquiry, Operation, Stage, Text};
 use taskgate_core::task::{self, State};
+use taskgate_core::time::UnixMillis;
 
 use crate::codec::columns::EndingColumns;
 use crate::codec::{Code, codes};
+use crate::ledger::Happening;
 use crate::record::{Change, Observed, Record};
 
 /// The size of the largest body. Notes 2.2.
@@ -142,6 +144,12 @@ impl EventRow {
         }
         let kind = changes.iter().map(EventKind::of).max().unwrap_or(EventKind::Observed);
         EventRow { kind, body: body.0 }
+    }
+
+    /// The row as it is read, one line each.
+    #[must_use]
+    pub fn happening(self, version: u64, at: UnixMillis) -> Happening {
+        Happening { version, at, kind: self.kind, lines: self.body.lines().map(str::to_owned).collect() }
     }
 
     /// The first row of `record`: that it was made, and what had happened to it by then.
@@ -360,7 +368,6 @@ mod tests {
     use bytes::Bytes;
     use taskgate_core::operation::{Doubt, Finding, HandOff, Outcome, Standing, Verdict, Word};
     use taskgate_core::task::{Ending, Event, Question, QuestionKey, QuestionKind};
-    use taskgate_core::time::UnixMillis;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use super::Factory;
 use super::sample::{
     CREATED, Told, accept, advance, ask, assert_kept, dispatch, lose, put, record, stranger, succeed, tell,
 };
-use crate::record::{Front, Observed, Record};
+use crate::record::{Front, Key, Observed, Record};
 use crate::{AppendError, Error, Store};
 
 const NOW: UnixMillis = UnixMillis(CREATED.0 + 10);
@@ -260,7 +260,7 @@ pub async fn r3_6_what_was_fixed_at_creation_stays(factory: &impl Factory) {
     other.call.tool = "remove".into();
     other.call.params = Bytes::from_static(b"{}");
     other.call.digest = [9; 32];
-    other.call.key = Some("k".into());
+    other.call.key = Some(Key::of_caller("k"));
     other.call.asking = Asking::Directed;
     other.operation_id = OperationId("op-other".into());
     other.task.lifetime.ttl = Millis(1);

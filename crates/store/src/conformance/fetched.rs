@@ -11,7 +11,7 @@ use super::sample::{
     CREATED, EXPIRES, Told, all_shapes, assert_kept, dispatch, fail, frame, id, lose, put, record, somebody,
     stranger, succeed, tell,
 };
-use crate::record::Record;
+use crate::record::{Key, Record};
 use crate::{Created, Join, Store, Unfetched};
 
 const NOW: UnixMillis = UnixMillis(CREATED.0 + 10);
@@ -97,7 +97,7 @@ pub async fn design_3_what_runs_and_what_nobody_fetched_is_counted(factory: &imp
     ] {
         let mut new = record(text);
         new.call.frame = sequence.map(frame);
-        new.call.key = (text == "good").then(|| "k".into());
+        new.call.key = (text == "good").then(|| Key::of_caller("k"));
         put(&store, &new).await;
         let sent = tell(&store, &new, NOW, vec![dispatch()]).await;
         results.push(tell(&store, &sent, NOW, told).await);
@@ -138,10 +138,11 @@ pub async fn inv_50_every_store_joins_what_the_record_says(factory: &impl Factor
                     Created::New => assert!(!first.takes_same_call(), "shape {index}: {first:?}"),
                     Created::Joined(earlier) => {
                         assert!(first.takes_same_call(), "shape {index}: {first:?}");
-                        assert_eq!(earlier.as_deref(), Some(&first));
+                        assert_eq!(*earlier, first);
                         joined += 1;
                         continue;
                     }
+                    Created::Known(known) => panic!("its task is kept: {known:?}"),
                 }
                 // So that it is not joined itself.
                 let sent = tell(&store, &again, NOW, vec![dispatch()]).await;

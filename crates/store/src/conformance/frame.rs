@@ -7,7 +7,7 @@ use taskgate_core::time::{Millis, UnixMillis};
 
 use super::Factory;
 use super::sample::{CREATED, EXPIRES, dispatch, frame, record, stranger, succeed, tell};
-use crate::record::{Frame, Record};
+use crate::record::{Frame, Key, Record};
 use crate::{Created, Join, Store};
 
 const NOW: UnixMillis = UnixMillis(CREATED.0 + 10);
@@ -24,8 +24,8 @@ async fn created(store: &impl Store, record: &Record, join: Join) -> Created {
 
 async fn assert_again(store: &impl Store, record: &Record, join: Join, first: &Record) {
     match created(store, record, join).await {
-        Created::Joined(Some(joined)) => assert_eq!(*joined, *first),
-        other @ (Created::New | Created::Joined(None)) => panic!("it is not the same call: {other:?}"),
+        Created::Joined(joined) => assert_eq!(*joined, *first),
+        other @ (Created::New | Created::Known(_)) => panic!("it is not the same call: {other:?}"),
     }
     assert_eq!(store.load(&record.principal, &record.id).await.expect("readable"), None);
 }
@@ -56,10 +56,10 @@ pub async fn r3_3_a_frame_is_looked_at_before_a_key(factory: &impl Factory) {
     let first = framed("first", frame(1));
     assert!(matches!(created(&store, &first, Join::Never).await, Created::New));
     let mut keyed = framed("keyed", frame(2));
-    keyed.call.key = Some("k".into());
+    keyed.call.key = Some(Key::of_caller("k"));
     assert!(matches!(created(&store, &keyed, Join::SameKey).await, Created::New));
     let mut again = framed("again", frame(1));
-    again.call.key = Some("k".into());
+    again.call.key = Some(Key::of_caller("k"));
     again.call.digest = [8; 32];
     assert_again(&store, &again, Join::SameKey, &first).await;
 }
@@ -101,5 +101,5 @@ pub async fn r4_8_a_frame_whose_task_was_purged_is_not_carried_out_again(factory
     tell(&store, &sent, NOW, succeed()).await;
     assert_eq!(store.purge(EXPIRES + Millis(1), 10).await.expect("writable"), 1);
     let again = created(&store, &framed("again", frame(1)), Join::Never).await;
-    assert!(matches!(again, Created::Joined(None)), "{again:?}");
+    assert!(matches!(again, Created::Known(ref known) if known.task == first.id), "{again:?}");
 }

@@ -8,14 +8,14 @@ use taskgate_core::time::{Millis, UnixMillis};
 
 use super::Factory;
 use super::sample::{CREATED, EXPIRES, dispatch, fail, frame, lose, put, record, stranger, succeed, tell};
-use crate::record::Record;
+use crate::record::{Key, Record};
 use crate::{CreateError, Created, Join, Store};
 
 const NOW: UnixMillis = UnixMillis(CREATED.0 + 10);
 
 fn keyed(id: &str, key: &str) -> Record {
     let mut record = record(id);
-    record.call.key = Some(key.into());
+    record.call.key = Some(Key::of_caller(key));
     record
 }
 
@@ -30,7 +30,7 @@ async fn assert_new(store: &impl Store, record: &Record, join: Join) {
 
 async fn assert_joins(store: &impl Store, record: &Record, join: Join, earlier: &Record) {
     match create(store, record, join).await {
-        Ok(Created::Joined(Some(joined))) => assert_eq!(*joined, *earlier),
+        Ok(Created::Joined(joined)) => assert_eq!(*joined, *earlier),
         other => panic!("did not join: {other:?}"),
     }
     let written = store.load(&record.principal, &record.id).await.expect("readable");
@@ -68,7 +68,7 @@ pub async fn r4_6_a_key_with_another_request_is_refused(factory: &impl Factory) 
     let refused = create(&store, &other, Join::SameKey).await;
     assert!(matches!(refused, Err(CreateError::KeyReused)), "{refused:?}");
     assert_eq!(store.load(&other.principal, &other.id).await.expect("readable"), None);
-    other.call.key = Some("another".into());
+    other.call.key = Some(Key::of_caller("another"));
     assert_new(&store, &other, Join::SameKey).await;
 }
 
@@ -105,7 +105,8 @@ pub async fn inv_16_of_many_at_once_under_one_key_one_is_new(factory: &impl Fact
     for (racer, outcome) in racers.iter().zip(outcomes) {
         match outcome.expect("one request under one key") {
             Created::New => assert_eq!(winner.replace(racer), None, "one is new"),
-            Created::Joined(record) => joined.push(*record.expect("its task is kept")),
+            Created::Joined(record) => joined.push(*record),
+            Created::Known(known) => panic!("its task is kept: {known:?}"),
         }
     }
     assert_eq!(joined.len(), 15);

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use taskgate_core::operation::HandOff;
 use taskgate_core::task::{self, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
 
 use super::Factory;
 use super::sample::{
-    CREATED, EXPIRES, Told, ask, assert_kept, dispatch, id, ids, lose, put, record, server, somebody,
-    succeed, tell,
+    CREATED, EXPIRES, Told, ask, assert_kept, dispatch, hand_off, id, ids, lose, put, reconcile, record,
+    server, somebody, succeed, tell,
 };
-use crate::record::Record;
+use crate::record::{Key, Phase, Record};
 use crate::{CreateError, Created, Error, Join, Store, Whose};
 
 const AFTER: UnixMillis = UnixMillis(EXPIRES.0 + 1);
@@ -56,15 +57,15 @@ pub async fn inv_30_an_open_operation_keeps_its_task(factory: &impl Factory) {
 pub async fn inv_30_a_late_duplicate_after_a_purge_is_not_carried_out(factory: &impl Factory) {
     let store = factory.fresh().await;
     let mut first = record("first");
-    first.call.key = Some("k".into());
+    first.call.key = Some(Key::of_caller("k"));
     finished(&store, &first).await;
     assert_eq!(store.purge(AFTER, 10).await.expect("writable"), 1);
     let store = factory.reopen(store).await;
 
     let mut late = record("late");
-    late.call.key = Some("k".into());
+    late.call.key = Some(Key::of_caller("k"));
     let joined = store.create(Arc::new(late.clone()), Join::SameKey).await;
-    assert!(matches!(joined, Ok(Created::Joined(None))), "{joined:?}");
+    assert!(matches!(joined, Ok(Created::Known(ref known)) if known.task == first.id), "{joined:?}");
     assert_eq!(store.load(&somebody(), &late.id).await.expect("readable"), None);
 
     late.call.digest = [8; 32];
@@ -99,6 +100,23 @@ pub async fn inv_30_the_ids_of_a_purged_task_stay_used(factory: &impl Factory) {
     let refused = store.create(Arc::new(record("one")), Join::Never).await;
     assert!(matches!(refused, Err(CreateError::Store(Error::Backend { .. }))), "{refused:?}");
     assert_eq!(store.load(&somebody(), &id("one")).await.expect("readable"), None);
+}
+
+/// Until it is known, or a person is to decide: then the ledger goes on without the task.
+pub async fn inv_30_an_operation_that_is_asked_after_keeps_its_task(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    let first = record("one");
+    put(&store, &first).await;
+    let sent = tell(&store, &first, CREATED, vec![dispatch()]).await;
+    let asking = tell(&store, &sent, CREATED, [lose(), vec![reconcile()]].concat()).await;
+    assert_eq!(asking.phase(), Phase::Unfinished);
+    assert_eq!(store.purge(AFTER, 10).await.expect("writable"), 0);
+    assert_kept(&store, &asking).await;
+    assert_eq!(store.unfinished(None, 9).await.expect("readable"), vec![asking.clone()]);
+    let handed = tell(&store, &asking, CREATED, vec![hand_off(HandOff::BudgetSpent)]).await;
+    assert_eq!(handed.phase(), Phase::Doubtful);
+    assert_eq!(store.unfinished(None, 9).await.expect("readable"), vec![]);
+    assert_eq!(store.purge(AFTER, 10).await.expect("writable"), 1);
 }
 
 /// The ledger goes on without the task.

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use taskgate_core::gate::Asking;
-use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
-use taskgate_core::operation::{self, Doubt, Effect, Operation, Replay, Upstream, Word};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
+use taskgate_core::operation::{
+    self, Attestation, Doubt, Effect, Finding, HandOff, Operation, Probed, Receipt, Replay, Standing, Text,
+    Upstream, Verdict, Word,
+};
 use taskgate_core::task::{self, Ending, Lifetime, Question, QuestionKind, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
-use crate::record::{Call, Change, Frame, Front, Observed, Record, Session};
+use crate::record::{Call, Change, Conflict, Frame, Front, Intent, Key, Object, Observed, Record, Session};
 use crate::{Created, Join, Store};
 
 /// When samples are made, if nothing else is said.
@@ -72,6 +75,7 @@ pub fn record(text: &str) -> Record {
             params: Bytes::from_static(br#"{"name":"copy","arguments":{"from":"a","to":"b"}}"#),
             digest: [7; 32],
             key: None,
+            intent: None,
             offers: "elicitation.form".into(),
             asking: Asking::Held,
             frame: None,
@@ -256,6 +260,22 @@ pub fn all_shapes() -> Vec<Record> {
         over(Ending::Faulted(task::Fault::BudgetSpent(String::new()))),
         sent(lose()),
         sent(fail()),
+        sent([lose(), vec![close(), reconcile()]].concat()),
+        sent([lose(), vec![hand_off(HandOff::NoRule)]].concat()),
+        sent([lose(), vec![reconcile(), probed(Finding::NotApplied(Standing::Open))]].concat()),
+        sent(
+            [
+                lose(),
+                vec![
+                    reconcile(),
+                    probed(Finding::NotApplied(Standing::Open)),
+                    hand_off(HandOff::BudgetSpent),
+                ],
+            ]
+            .concat(),
+        ),
+        sent([lose(), vec![attest(Verdict::Applied)]].concat()),
+        sent([succeed(), vec![receive("tx-1")]].concat()),
     ];
     for (index, record) in shapes.iter_mut().enumerate() {
         record.id = id(&format!("shape-{index:02}"));
@@ -263,10 +283,61 @@ pub fn all_shapes() -> Vec<Record> {
         record.version = 1;
         record.front = [Front::A, Front::B, Front::Plain][index % 3];
         record.call.asking = [Asking::Held, Asking::Augmented, Asking::Directed][index % 3];
-        record.call.key = (index % 2 == 1).then(|| format!("key-{index}"));
+        record.call.key = (index % 2 == 1).then(|| Key::of_caller(format!("key-{index}")));
+        record.call.intent = (index % 4 > 0).then(|| intent("pay", (index % 4 > 1).then_some("invoice-1")));
         record.call.frame = (index % 3 > 0).then(|| frame(u64::MAX - index as u64));
     }
     shapes
+}
+
+/// What a workflow makes of a call.
+#[must_use]
+pub fn intent(workflow: &str, object: Option<&str>) -> Intent {
+    let object = object.map(|name| Object {
+        name: name.into(),
+        version: Some("v1".into()),
+        conflict: Conflict::Allow,
+    });
+    Intent { workflow: WorkflowName(workflow.into()), object, effect: Some("pays an invoice".into()) }
+}
+
+/// The last attempt's exchange is over.
+#[must_use]
+pub fn close() -> Told {
+    Told::Operation(operation::Command::Close)
+}
+
+/// The system of record is asked, first after 10 ms.
+#[must_use]
+pub fn reconcile() -> Told {
+    Told::Operation(operation::Command::Reconcile { first: Millis(10) })
+}
+
+/// A look-up was made; the next is due 20 ms later.
+#[must_use]
+pub fn probed(finding: Finding) -> Told {
+    let probed = Probed { finding, what: Text::new("it says so"), again: Millis(20) };
+    Told::Operation(operation::Command::Probed(probed))
+}
+
+/// A person is to decide.
+#[must_use]
+pub fn hand_off(why: HandOff) -> Told {
+    Told::Operation(operation::Command::HandOff { why, note: None })
+}
+
+/// A person decides.
+#[must_use]
+pub fn attest(verdict: Verdict) -> Told {
+    let attestation = Attestation { verdict, name: Text::new("Ann"), reason: Text::new("asked the bank") };
+    Told::Operation(operation::Command::Attest(attestation))
+}
+
+/// A receipt says that the effect was made.
+#[must_use]
+pub fn receive(reference: &str) -> Told {
+    let receipt = Receipt { reference: Text::new(reference), verdict: Verdict::Applied };
+    Told::Operation(operation::Command::Receive(receipt))
 }
 
 /// A session of somebody's.

@@ -15,7 +15,9 @@ pub enum CommandKind {
     Append,
     /// [`fetched`](crate::Store::fetched)
     Fetched,
-    /// [`purge`](crate::Store::purge)
+    /// [`settle`](crate::Store::settle)
+    Settle,
+    /// [`purge`](crate::Store::purge) and [`retire`](crate::Store::retire)
     Purge,
     /// Any that writes sessions.
     Session,

@@ -2,22 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::id::{OperationId, Principal, TaskId};
+use taskgate_core::operation::{self, Operation, Stage};
 use taskgate_core::task::QuestionKey;
 use taskgate_core::time::UnixMillis;
 
+use crate::codec::KeyColumns;
 use crate::codec::event::EventRow;
 use crate::law::{self, Breach};
-use crate::record::{Change, Frame, Phase, Record, Session};
+use crate::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use crate::record::{Change, Conflict, Frame, Intent, Phase, Record, Session};
 use crate::{AppendError, CreateError, Created, Join, Unfetched, Whose};
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// By id first: recovery walks them in that order.
     tasks: BTreeMap<(TaskId, Principal), Row>,
-    events: BTreeMap<(Principal, TaskId), Vec<EventRow>>,
-    operations: BTreeSet<(Principal, OperationId)>,
-    keys: BTreeMap<KeyScope, Keyed>,
+    events: BTreeMap<(Principal, TaskId), Vec<(UnixMillis, EventRow)>>,
+    operations: BTreeMap<(OperationId, Principal), Ledger>,
+    keys: BTreeMap<KeyColumns, Keyed>,
     frames: BTreeMap<(Principal, Frame), TaskId>,
     sessions: BTreeMap<String, Session>,
 }
@@ -28,12 +31,19 @@ struct Row {
     closed: BTreeSet<QuestionKey>,
 }
 
-/// The scope of an idempotency key (R4.6).
-type KeyScope = (Principal, ServerName, String, String);
+/// An operation.
+#[derive(Debug)]
+enum Ledger {
+    /// Its task is kept, and has it.
+    Kept(TaskId),
+    /// Its task was purged.
+    Alone(Box<LedgerEntry>),
+}
 
 #[derive(Debug)]
 struct Keyed {
     digest: [u8; 32],
+    owner: Principal,
     task: TaskId,
 }
 
@@ -46,33 +56,37 @@ impl State {
         let call = &record.call;
         let frame = call.frame.map(|frame| (record.principal.clone(), frame));
         if let Some(task) = frame.as_ref().and_then(|frame| self.frames.get(frame)) {
-            return Ok(Created::Joined(self.load(&record.principal, task).map(Box::new)));
+            return self.joined(&record.principal, task);
         }
-        let scope = call
-            .key
-            .clone()
-            .map(|key| (record.principal.clone(), call.server.clone(), call.tool.clone(), key));
+        let scope = KeyColumns::of_record(record);
         if let Some(keyed) = scope.as_ref().and_then(|scope| self.keys.get(scope)) {
+            if keyed.owner != record.principal {
+                return Err(CreateError::KeyElsewhere);
+            }
             if keyed.digest != call.digest {
                 return Err(CreateError::KeyReused);
             }
-            return Ok(Created::Joined(self.load(&record.principal, &keyed.task).map(Box::new)));
+            return self.joined(&record.principal, &keyed.task);
         }
         if scope.is_none()
             && join == Join::SameCall
             && let Some(first) = self.same_call(record)
         {
-            return Ok(Created::Joined(Some(Box::new(first.clone()))));
+            return Ok(Created::Joined(Box::new(first.clone())));
         }
-        let operation = (record.principal.clone(), record.operation_id.clone());
+        if let Some(busy) = self.beside(record) {
+            return Err(CreateError::ObjectBusy(busy));
+        }
+        let operation = (record.operation_id.clone(), record.principal.clone());
         let events = (record.principal.clone(), record.id.clone());
-        if self.events.contains_key(&events) || self.operations.contains(&operation) {
+        if self.events.contains_key(&events) || self.operations.contains_key(&operation) {
             return Err(Breach::IdUsed.refused(doing).into());
         }
-        self.operations.insert(operation);
-        self.events.insert(events, vec![EventRow::creation(record)]);
+        self.operations.insert(operation, Ledger::Kept(record.id.clone()));
+        self.events.insert(events, vec![(record.updated, EventRow::creation(record))]);
         if let Some(scope) = scope {
-            self.keys.insert(scope, Keyed { digest: call.digest, task: record.id.clone() });
+            let owner = record.principal.clone();
+            self.keys.insert(scope, Keyed { digest: call.digest, owner, task: record.id.clone() });
         }
         if let Some(frame) = frame {
             self.frames.insert(frame, record.id.clone());
@@ -80,6 +94,56 @@ impl State {
         let row = Row { record: Record { fetched: None, ..record.clone() }, closed: BTreeSet::new() };
         self.tasks.insert((record.id.clone(), record.principal.clone()), row);
         Ok(Created::New)
+    }
+
+    fn joined(&self, principal: &Principal, task: &TaskId) -> Result<Created, CreateError> {
+        if let Some(record) = self.load(principal, task) {
+            return Ok(Created::Joined(Box::new(record)));
+        }
+        let mut alone = self.entries().filter(|entry| entry.principal == *principal && entry.task == *task);
+        alone.next().map(|entry| Created::Known(Box::new(entry))).ok_or_else(|| {
+            let row = task.expose();
+            crate::codec::Place { table: "operation", row }.corrupt("operation_id").into()
+        })
+    }
+
+    /// What keeps a new record from being carried out now.
+    fn beside(&self, record: &Record) -> Option<Busy> {
+        let object = record.call.intent.as_ref()?.object.as_ref()?;
+        match (object.conflict, &record.operation.stage) {
+            (Conflict::Allow, _) | (Conflict::Queue, Stage::Prepared) => None,
+            (
+                Conflict::Queue,
+                Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Settled(_) | Stage::Unknown(_),
+            )
+            | (Conflict::Refuse, _) => self.open_beside(record, |_| true),
+        }
+    }
+
+    pub(super) fn ahead_of(&self, record: &Record) -> Option<Busy> {
+        let mine = (record.task.lifetime.created, &record.operation_id, &record.principal);
+        self.open_beside(record, |other| {
+            other.operation.stage != Stage::Prepared || (other.created, &other.id, &other.principal) < mine
+        })
+    }
+
+    /// The first made of the open operations on the object of `record` that `counts`.
+    fn open_beside(&self, record: &Record, counts: impl Fn(&LedgerEntry) -> bool) -> Option<Busy> {
+        let named = |intent: &Intent| {
+            intent.object.as_ref().map(|object| (intent.workflow.clone(), object.name.clone()))
+        };
+        let object = record.call.intent.as_ref().and_then(named)?;
+        self.entries()
+            .filter(|other| {
+                other.operation.is_open() && other.intent.as_ref().and_then(named) == Some(object.clone())
+            })
+            .filter(|other| (&other.principal, &other.id) != (&record.principal, &record.operation_id))
+            .filter(counts)
+            .min_by_key(|other| (other.created, other.id.clone(), other.principal.clone()))
+            .map(|other| Busy {
+                operation: (other.principal == record.principal).then_some(other.id),
+                since: other.created,
+            })
     }
 
     fn same_call(&self, new: &Record) -> Option<&Record> {
@@ -116,7 +180,7 @@ impl State {
         row.closed.extend(closing);
         row.record = new;
         let events = self.events.entry((record.principal.clone(), record.id.clone())).or_default();
-        events.push(EventRow::of(changes));
+        events.push((record.updated, EventRow::of(changes)));
         Ok(())
     }
 
@@ -192,9 +256,105 @@ impl State {
         expired.sort();
         expired.truncate(limit);
         for (_, key) in &expired {
-            self.tasks.remove(key);
+            if let Some(row) = self.tasks.remove(key) {
+                let entry = LedgerEntry { kept: None, ..LedgerEntry::of(&row.record) };
+                let id = (entry.id.clone(), entry.principal.clone());
+                self.operations.insert(id, Ledger::Alone(Box::new(entry)));
+            }
         }
         expired.len()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
+        self.operations.iter().filter_map(|((_, principal), ledger)| self.entry(principal, ledger))
+    }
+
+    fn entry(&self, principal: &Principal, ledger: &Ledger) -> Option<LedgerEntry> {
+        match ledger {
+            Ledger::Kept(task) => {
+                let row = self.tasks.get(&(task.clone(), principal.clone()));
+                row.map(|row| LedgerEntry::of(&row.record))
+            }
+            Ledger::Alone(entry) => Some((**entry).clone()),
+        }
+    }
+
+    pub(super) fn operation(&self, id: &OperationId) -> Option<LedgerEntry> {
+        self.entries().find(|entry| entry.id == *id)
+    }
+
+    pub(super) fn operations(&self, which: Which, after: Option<&After>, limit: usize) -> Vec<LedgerEntry> {
+        let mut found: Vec<_> = self
+            .entries()
+            .filter(|entry| which.has(&entry.operation))
+            .map(|entry| (entry.after(), entry))
+            .filter(|(place, _)| {
+                after.is_none_or(|after| {
+                    if which.is_by_time() {
+                        place > after
+                    } else {
+                        (&place.id, &place.principal) < (&after.id, &after.principal)
+                    }
+                })
+            })
+            .collect();
+        if which.is_by_time() {
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        } else {
+            found.sort_by(|(one, _), (other, _)| {
+                (&other.id, &other.principal).cmp(&(&one.id, &one.principal))
+            });
+        }
+        found.into_iter().take(limit).map(|(_, entry)| entry).collect()
+    }
+
+    pub(super) fn history(&self, id: &OperationId) -> Vec<Happening> {
+        let Some(entry) = self.operation(id) else { return vec![] };
+        let events = self.events.get(&(entry.principal, entry.task)).into_iter().flatten();
+        (1..).zip(events).map(|(version, (at, event))| event.clone().happening(version, *at)).collect()
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        new: &LedgerEntry,
+        changes: &[operation::Event],
+    ) -> Result<(), AppendError> {
+        let expected = new.version.saturating_sub(1);
+        let ledger = self.operations.get_mut(&(new.id.clone(), new.principal.clone()));
+        let old = match ledger {
+            Some(Ledger::Alone(old)) if new.version > 1 && old.version == expected => old,
+            Some(Ledger::Alone(old)) => {
+                return Err(AppendError::Conflict { expected, found: Some(old.version) });
+            }
+            Some(Ledger::Kept(_)) | None => return Err(AppendError::Conflict { expected, found: None }),
+        };
+        law::outcome(&old.operation, &new.operation)
+            .map_err(|breach| breach.refused("append to an operation"))?;
+        let Operation { effect, replay, .. } = old.operation;
+        old.operation = Operation { effect, replay, ..new.operation.clone() };
+        old.version = new.version;
+        old.updated = new.updated;
+        let changes: Vec<_> = changes.iter().cloned().map(Change::Operation).collect();
+        let log = (old.principal.clone(), old.task.clone());
+        self.events.entry(log).or_default().push((new.updated, EventRow::of(&changes)));
+        Ok(())
+    }
+
+    pub(super) fn retire(&mut self, before: UnixMillis, below: &OperationId, limit: usize) -> usize {
+        let gone: Vec<_> = self
+            .entries()
+            .filter(|entry| entry.may_retire() && entry.updated < before && entry.id < *below)
+            .take(limit)
+            .collect();
+        for entry in &gone {
+            self.operations.remove(&(entry.id.clone(), entry.principal.clone()));
+            self.events.remove(&(entry.principal.clone(), entry.task.clone()));
+            if let Some(scope) = KeyColumns::of_entry(entry) {
+                self.keys.remove(&scope);
+            }
+            self.frames.retain(|(principal, _), task| (principal, &*task) != (&entry.principal, &entry.task));
+        }
+        gone.len()
     }
 
     pub(super) fn put_session(&mut self, session: Session) {
@@ -223,6 +383,7 @@ impl State {
     }
 
     pub(super) fn events(&self, principal: &Principal, id: &TaskId) -> Vec<EventRow> {
-        self.events.get(&(principal.clone(), id.clone())).cloned().unwrap_or_default()
+        let log = self.events.get(&(principal.clone(), id.clone()));
+        log.into_iter().flatten().map(|(_, event)| event.clone()).collect()
     }
 }

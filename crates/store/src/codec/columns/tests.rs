@@ -46,6 +46,7 @@ fn owned_operation(columns: OperationColumns<&str>) -> OperationColumns<String> 
         inquiry_next_ms: columns.inquiry_next_ms,
         inquiry_last: columns.inquiry_last,
         inquiry_why: columns.inquiry_why,
+        receipt: columns.receipt.map(str::to_owned),
     }
 }
 
@@ -155,7 +156,9 @@ fn r4_5_every_inquiry_survives_its_columns() {
         for closed_at in [None, Some(UnixMillis(5))] {
             let stage = Stage::Settled(Outcome::Assumed);
             let mut operation = Operation::new(Effect::Reversible, Replay::Never);
-            operation = Operation { stage, attempts: 2, cleared: 1, closed_at, inquiry, ..operation };
+            let receipt = closed_at.map(|_| operation::Text::new("tx-1"));
+            operation =
+                Operation { stage, attempts: 2, cleared: 1, closed_at, inquiry, receipt, ..operation };
             let back = owned_operation(OperationColumns::of(&operation)).operation(PLACE).unwrap();
             assert_eq!(back, operation);
         }

@@ -1,0 +1,89 @@
+//! The next version of an operation whose task was purged, and its end when its evidence need not be kept any longer.
+
+use rusqlite::Connection;
+use taskgate_core::id::OperationId;
+use taskgate_core::operation;
+use taskgate_core::time::UnixMillis;
+use taskgate_store::codec::KeyColumns;
+use taskgate_store::codec::event::EventRow;
+use taskgate_store::law;
+use taskgate_store::ledger::LedgerEntry;
+use taskgate_store::record::Change;
+
+use super::append::{log, update_operation};
+use super::{Appended, Command};
+use crate::fault::Problem;
+use crate::row;
+
+pub(crate) struct Settle {
+    pub(crate) entry: LedgerEntry,
+    pub(crate) changes: Vec<operation::Event>,
+}
+
+pub(crate) struct Retire {
+    pub(crate) before: UnixMillis,
+    pub(crate) below: OperationId,
+    pub(crate) limit: usize,
+}
+
+const DELETE_KEY: &str =
+    "DELETE FROM idempotency WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
+
+/// The operation last: its row says which the others are.
+const DELETE: [&str; 3] = [
+    "DELETE FROM task_event WHERE principal = ?1 AND task_id = ?3 AND ?2 IS NOT NULL",
+    "DELETE FROM op_attempt WHERE principal = ?1 AND operation_id = ?2 AND ?3 IS NOT NULL",
+    "DELETE FROM operation WHERE principal = ?1 AND operation_id = ?2 AND task_id = ?3",
+];
+
+impl Command for Settle {
+    type Outcome = Appended;
+
+    const DOING: &'static str = "append to an operation";
+
+    fn run(&self, database: &Connection) -> Result<Appended, Problem> {
+        let new = &self.entry;
+        let Some(old) = row::entry(database, &new.principal, &new.id.0)? else {
+            return Ok(Appended::Conflict { found: None });
+        };
+        if old.kept.is_some() {
+            return Ok(Appended::Conflict { found: None });
+        }
+        if new.version < 2 || old.version.checked_add(1) != Some(new.version) {
+            return Ok(Appended::Conflict { found: Some(old.version) });
+        }
+        law::outcome(&old.operation, &new.operation).map_err(|breach| breach.refused(Self::DOING))?;
+        update_operation(database, new.principal.as_str(), &new.id.0, new.updated, &new.operation)?;
+        let changes: Vec<_> = self.changes.iter().cloned().map(Change::Operation).collect();
+        log(database, &old.principal, &old.task, new.version, new.updated, &EventRow::of(&changes))?;
+        Ok(Appended::Done)
+    }
+}
+
+impl Command for Retire {
+    type Outcome = usize;
+
+    const DOING: &'static str = "delete old evidence";
+
+    fn run(&self, database: &Connection) -> Result<usize, Problem> {
+        let gone = row::retirable(database, self.before, &self.below, self.limit)?;
+        for entry in &gone {
+            if let Some(key) = KeyColumns::of_entry(entry) {
+                database.prepare_cached(DELETE_KEY)?.execute((
+                    &key.principal,
+                    &key.server,
+                    &key.tool,
+                    &key.key,
+                ))?;
+            }
+            for sql in DELETE {
+                database.prepare_cached(sql)?.execute((
+                    entry.principal.as_str(),
+                    &entry.id.0,
+                    entry.task.expose(),
+                ))?;
+            }
+        }
+        Ok(gone.len())
+    }
+}
