@@ -86,6 +86,19 @@ pub enum Fault {
     NoAnswer(String),
     /// A budget was spent (R5.4).
     BudgetSpent(String),
+    /// No answer can come any more, and it was found out what became of the effect (design 7).
+    Found(Found),
+}
+
+/// What was found out of an effect whose answer was lost. What says so stands with the operation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Found {
+    /// It was made.
+    Applied,
+    /// It was not, and doing it again is safe.
+    NotApplied,
+    /// Look-ups found nothing, which proves nothing.
+    AssumedNotApplied,
 }
 
 /// Names one question for the whole life of the task; never used again (B-092, G-012).

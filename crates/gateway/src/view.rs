@@ -16,6 +16,7 @@ pub(crate) fn view<'r>(engine: &Engine, record: &'r Record) -> View<'r> {
     let spread = u32::try_from(spread.finish() & 0xFFFF).unwrap_or(0);
     View {
         id: &record.id,
+        operation: &record.operation_id,
         task: &record.task,
         created,
         updated: record.updated,

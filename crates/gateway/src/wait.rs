@@ -158,7 +158,7 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
             Ok(reply.delivering(record))
         }
         Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
-        Some(Ending::Faulted(fault)) => Err(joined_unknown(fault, start).into()),
+        Some(Ending::Faulted(fault)) => Err(joined_unknown(fault, record, start).into()),
         Some(Ending::Cancelled) => Err(RpcError::task_cancelled(&record.id).into()),
         None => Err(RpcError::internal("The call is not over").into()),
     }
@@ -166,8 +166,8 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
 
 /// A call that is repeated although nobody knows whether the first one happened is not sent (R4.5); its caller hears
 /// what can be done instead.
-fn joined_unknown(fault: &Fault, start: Start) -> RpcError {
-    let mut error = fault_error(fault);
+fn joined_unknown(fault: &Fault, record: &Record, start: Start) -> RpcError {
+    let mut error = fault_error(fault, &record.operation_id);
     match (fault, start) {
         (Fault::OutcomeUnknown(_), Start::Joined) => error.message.push_str(
             ". This repeated call was not sent. Find out in the system that it acts on whether the first one happened; if it \

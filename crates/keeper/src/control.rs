@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use taskgate_core::id::{ServerName, TaskId};
-use taskgate_core::task::{Ending, Fault, State};
+use taskgate_core::task::{Ending, Fault, Found, State};
 use taskgate_core::time::UnixMillis;
 use taskgate_engine::engine::CancelError;
 use taskgate_store::Whose;
@@ -414,6 +414,11 @@ fn fault_words(fault: &Fault) -> String {
         Fault::UpstreamFault(words) => format!("the server made no sense: {words}"),
         Fault::NoAnswer(words) => format!("a question could not be answered: {words}"),
         Fault::BudgetSpent(words) => format!("given up: {words}"),
+        Fault::Found(Found::Applied) => "its answer was lost; its effect was made".to_owned(),
+        Fault::Found(Found::NotApplied) => "its answer was lost; nothing was done".to_owned(),
+        Fault::Found(Found::AssumedNotApplied) => {
+            "its answer was lost; it is assumed that nothing was done, which nobody confirmed".to_owned()
+        }
     }
 }
 

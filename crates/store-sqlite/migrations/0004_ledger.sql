@@ -100,9 +100,10 @@ CREATE TRIGGER operation_attested_stays BEFORE UPDATE ON operation
 WHEN old.outcome IN (5, 6) AND coalesce(new.outcome NOT IN (3, 4, 5, 6), 1)
 BEGIN SELECT raise(ABORT, 'an attested outcome gives way to a confirmed one only'); END;
 
--- Evidence goes at the end of its retention, and never before its operation is settled and its task gone.
+-- Evidence goes at the end of its retention, and never before its operation is settled and its task gone. Of an error
+-- that was answered (doubts 1 and 2), and that nobody asked after, nothing more will be known.
 CREATE TRIGGER operation_open_stays BEFORE DELETE ON operation
-WHEN old.stage <> 3 OR old.inquiry <> 0 OR EXISTS (
+WHEN NOT (old.stage = 3 OR coalesce(old.doubt IN (1, 2), 0)) OR old.inquiry <> 0 OR EXISTS (
     SELECT 1 FROM task WHERE principal = old.principal AND task_id = old.task_id)
 BEGIN SELECT raise(ABORT, 'an operation that is not settled cannot be deleted'); END;
 

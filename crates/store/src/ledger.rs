@@ -1,7 +1,7 @@
 //! The ledger as it is read: operations with all that is known of them, whether their task is kept or not (R4.1, R4.8).
 
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
-use taskgate_core::operation::{Inquiry, Operation, Stage};
+use taskgate_core::operation::{Doubt, Inquiry, Operation, Stage};
 use taskgate_core::task::State;
 use taskgate_core::time::UnixMillis;
 
@@ -94,17 +94,20 @@ impl LedgerEntry {
         After { at, id: self.id.clone(), principal: self.principal.clone() }
     }
 
-    /// Whether its evidence may go once it is old enough: it is settled, and nobody is to decide anything of it.
+    /// Whether its evidence may go once it is old enough: it is settled, and nobody is to decide anything of it. So may
+    /// that of a call which its caller was told an error of, and of which nobody asked more.
     #[must_use]
     pub fn may_retire(&self) -> bool {
-        match (&self.operation.stage, self.operation.inquiry) {
-            (Stage::Settled(_), Inquiry::Idle) => self.kept.is_none(),
-            (Stage::Settled(_), Inquiry::Reconciling { .. } | Inquiry::Person { .. })
-            | (
-                Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_),
-                Inquiry::Idle | Inquiry::Reconciling { .. } | Inquiry::Person { .. },
+        let is_done = match &self.operation.stage {
+            Stage::Settled(_) | Stage::Unknown(Doubt::ToolError | Doubt::PeerError) => true,
+            Stage::Prepared
+            | Stage::Dispatched { .. }
+            | Stage::Observing { .. }
+            | Stage::Unknown(
+                Doubt::AnswerLost | Doubt::DeadlinePassed | Doubt::UpstreamLost | Doubt::Cancelled,
             ) => false,
-        }
+        };
+        is_done && self.operation.inquiry == Inquiry::Idle && self.kept.is_none()
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) const LEDGER_WAITING: &str = entries!(concat!(
 pub(crate) const LEDGER_RETIRABLE: &str = entries!(concat!(
     "operation o",
     with_task!(),
-    "WHERE o.principal = ?1 AND o.operation_id < ?2 AND o.stage = 3 AND o.inquiry = 0
+    "WHERE o.principal = ?1 AND o.operation_id < ?2 AND (o.stage = 3 OR o.doubt IN (1, 2)) AND o.inquiry = 0
         AND t.version IS NULL AND v.at_ms < ?3
     ORDER BY o.operation_id LIMIT ?4"
 ));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use taskgate_core::operation::{self, Doubt, Evidence, Inquiry, Operation, Replay, Stage, Upstream};
-use taskgate_core::task::{Asked, Ending, Fault, Lifetime, Question, QuestionKey, State, Task};
+use taskgate_core::task::{Asked, Ending, Fault, Found, Lifetime, Question, QuestionKey, State, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
 use crate::Error;
@@ -51,6 +51,12 @@ pub enum EndingKind {
     ReturnedError,
     /// [`Ending::Raised`]
     Raised,
+    /// [`Found::Applied`]
+    FoundApplied,
+    /// [`Found::NotApplied`]
+    FoundNotApplied,
+    /// [`Found::AssumedNotApplied`]
+    AssumedNotApplied,
     /// [`Fault::NeverSent`]
     NeverSent,
     /// [`Fault::OutcomeUnknown`]
@@ -72,6 +78,9 @@ codes!(EndingKind {
     [EndingKind::Returned] 1 "returned"
     [EndingKind::ReturnedError] 2 "returned_error"
     [EndingKind::Raised] 3 "raised"
+    [EndingKind::FoundApplied] 4 "found_applied"
+    [EndingKind::FoundNotApplied] 5 "found_not_applied"
+    [EndingKind::AssumedNotApplied] 6 "assumed_not_applied"
     [EndingKind::NeverSent] 10 "never_sent"
     [EndingKind::OutcomeUnknown] 11 "outcome_unknown"
     [EndingKind::DeadlinePassed] 12 "deadline_passed"
@@ -110,6 +119,9 @@ impl<'a> EndingColumns<'a> {
                     Fault::UpstreamFault(text) => (EndingKind::UpstreamFault, Some(text)),
                     Fault::NoAnswer(text) => (EndingKind::NoAnswer, Some(text)),
                     Fault::BudgetSpent(text) => (EndingKind::BudgetSpent, Some(text)),
+                    Fault::Found(Found::Applied) => (EndingKind::FoundApplied, None),
+                    Fault::Found(Found::NotApplied) => (EndingKind::FoundNotApplied, None),
+                    Fault::Found(Found::AssumedNotApplied) => (EndingKind::AssumedNotApplied, None),
                 };
                 (kind, text.map(String::as_str), None)
             }
@@ -233,6 +245,9 @@ fn ending(
         EndingKind::Returned => Ending::Returned { result: payload()?, is_error: false },
         EndingKind::ReturnedError => Ending::Returned { result: payload()?, is_error: true },
         EndingKind::Raised => Ending::Raised { error: payload()? },
+        EndingKind::FoundApplied => Ending::Faulted(Fault::Found(Found::Applied)),
+        EndingKind::FoundNotApplied => Ending::Faulted(Fault::Found(Found::NotApplied)),
+        EndingKind::AssumedNotApplied => Ending::Faulted(Fault::Found(Found::AssumedNotApplied)),
         EndingKind::NeverSent => Ending::Faulted(Fault::NeverSent(text()?)),
         EndingKind::OutcomeUnknown => Ending::Faulted(Fault::OutcomeUnknown(text()?)),
         EndingKind::DeadlinePassed => Ending::Faulted(Fault::DeadlinePassed),

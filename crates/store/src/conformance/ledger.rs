@@ -209,6 +209,7 @@ pub async fn r4_8_old_evidence_goes_and_what_is_open_stays(factory: &impl Factor
     tell(&store, &sent, NOW, succeed()).await;
     for (text, told) in [
         ("lost", lose()),
+        ("failed", fail()),
         ("waits", [lose(), vec![hand_off(HandOff::NoRule)]].concat()),
         (
             "assumed",
@@ -232,9 +233,10 @@ pub async fn r4_8_old_evidence_goes_and_what_is_open_stays(factory: &impl Factor
         tell(&store, &sent, at, told).await;
     }
     assert_eq!(store.retire(far, &below, 9).await.expect("writable"), 0, "tasks are kept");
-    assert_eq!(store.purge(AFTER + Millis::hours(1), 99).await.expect("writable"), 6);
+    assert_eq!(store.purge(AFTER + Millis::hours(1), 99).await.expect("writable"), 7);
     assert_eq!(store.retire(NOW, &below, 9).await.expect("writable"), 0);
     assert_eq!(store.retire(far, &below, 0).await.expect("writable"), 0);
+    assert_eq!(store.retire(far, &below, 1).await.expect("writable"), 1);
     assert_eq!(store.retire(far, &below, 9).await.expect("writable"), 1);
     assert_eq!(store.retire(far, &below, 9).await.expect("writable"), 0);
     assert_eq!(

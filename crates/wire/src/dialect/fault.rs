@@ -1,26 +1,39 @@
 //! What a client reads when we ended its task ourselves.
 
-use taskgate_core::task::Fault;
+use taskgate_core::id::OperationId;
+use taskgate_core::task::{Fault, Found};
 
+use crate::json::string_literal;
 use crate::rpc_error::RpcError;
 use crate::text::SafeText;
 
 /// The error of a task that we ended: `-32603`, with a word for machines in `data.reason` and, where
-/// something can be said of the effect, `data.outcome` (E-014, X-029, X-045, G-025, Q-031).
+/// something is known of the effect, `data.outcome` and the operation's id in `data.operation`, which a person needs
+/// to look it up (E-014, X-029, X-045, G-025, Q-031, design 7).
 ///
 /// What ended after it was sent and without an answer is `unknown`: nobody may take the silence for "nothing happened"
 /// (R4.5).
 #[must_use]
-pub fn fault_error(fault: &Fault) -> RpcError {
-    RpcError::internal(fault_message(fault)).with_data(match fault {
-        Fault::NeverSent(_) => "{\"reason\":\"never_sent\",\"outcome\":\"not_applied\"}",
-        Fault::OutcomeUnknown(_) => "{\"reason\":\"answer_lost\",\"outcome\":\"unknown\"}",
-        Fault::DeadlinePassed => "{\"reason\":\"deadline_passed\",\"outcome\":\"unknown\"}",
-        Fault::UpstreamLost => "{\"reason\":\"upstream_lost\",\"outcome\":\"unknown\"}",
-        Fault::UpstreamFault(_) => "{\"reason\":\"upstream_fault\",\"outcome\":\"unknown\"}",
-        Fault::NoAnswer(_) => "{\"reason\":\"no_answer\"}",
-        Fault::BudgetSpent(_) => "{\"reason\":\"budget_spent\",\"outcome\":\"unknown\"}",
-    })
+pub fn fault_error(fault: &Fault, operation: &OperationId) -> RpcError {
+    let (reason, outcome) = match fault {
+        Fault::NeverSent(_) => ("never_sent", Some("not_applied")),
+        Fault::OutcomeUnknown(_) => ("answer_lost", Some("unknown")),
+        Fault::DeadlinePassed => ("deadline_passed", Some("unknown")),
+        Fault::UpstreamLost => ("upstream_lost", Some("unknown")),
+        Fault::UpstreamFault(_) => ("upstream_fault", Some("unknown")),
+        Fault::NoAnswer(_) => ("no_answer", None),
+        Fault::BudgetSpent(_) => ("budget_spent", Some("unknown")),
+        Fault::Found(Found::Applied) => ("answer_lost", Some("applied")),
+        Fault::Found(Found::NotApplied) => ("answer_lost", Some("not_applied")),
+        Fault::Found(Found::AssumedNotApplied) => ("answer_lost", Some("assumed_not_applied")),
+    };
+    let mut data = format!("{{\"reason\":\"{reason}\"");
+    if let Some(outcome) = outcome {
+        let operation = string_literal(&operation.0);
+        data.push_str(&format!(",\"outcome\":\"{outcome}\",\"operation\":{operation}"));
+    }
+    data.push('}');
+    RpcError::internal(fault_message(fault)).with_data(data)
 }
 
 pub(super) fn fault_message(fault: &Fault) -> String {
@@ -34,6 +47,17 @@ pub(super) fn fault_message(fault: &Fault) -> String {
         Fault::UpstreamFault(why) => ("The upstream server's answer cannot be used", why.as_str()),
         Fault::NoAnswer(why) => ("The server's question could not be answered", why.as_str()),
         Fault::BudgetSpent(why) => ("Gave up", why.as_str()),
+        Fault::Found(Found::Applied) => {
+            ("The effect was made; only the answer to the call was lost. Do not call again", "")
+        }
+        Fault::Found(Found::NotApplied) => {
+            ("The answer to the call was lost, and it is certain that nothing was done. It is safe to call again", "")
+        }
+        Fault::Found(Found::AssumedNotApplied) => (
+            "The answer to the call was lost. It is assumed that nothing was done, but that is not certain: have it found \
+out before the call is made again",
+            "",
+        ),
     };
     let detail = SafeText::status(detail);
     if detail.is_empty() { String::from(sentence) } else { format!("{sentence} ({detail})") }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use taskgate_core::id::TaskId;
+use taskgate_core::id::{OperationId, TaskId};
 use taskgate_core::task::{Ending, State, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
@@ -18,6 +18,8 @@ use crate::time;
 pub struct View<'a> {
     /// Its id.
     pub id: &'a TaskId,
+    /// The id of its operation, which may be shown.
+    pub operation: &'a OperationId,
     /// What the state machine knows.
     pub task: &'a Task,
     /// When it was made.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bytes::Bytes;
-use taskgate_core::id::TaskId;
-use taskgate_core::task::{Asked, Ending, Fault, Lifetime, Question, QuestionKey, QuestionKind, State, Task};
+use taskgate_core::id::{OperationId, TaskId};
+use taskgate_core::task::{Asked, Ending, Fault, Found, Lifetime, Question, QuestionKey, QuestionKind, State, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_wire::dialect::{self, View, a, b};
 use taskgate_wire::{RequestId, json, message};
@@ -87,6 +87,9 @@ fn states() -> Vec<(&'static str, State)> {
         ("upstream fault", Fault::UpstreamFault(why())),
         ("no answer", Fault::NoAnswer(why())),
         ("budget spent", Fault::BudgetSpent(why())),
+        ("found applied", Fault::Found(Found::Applied)),
+        ("found not applied", Fault::Found(Found::NotApplied)),
+        ("assumed not applied", Fault::Found(Found::AssumedNotApplied)),
     ] {
         states.push((name, over(Ending::Faulted(fault))));
     }
@@ -95,10 +98,12 @@ fn states() -> Vec<(&'static str, State)> {
 
 fn with_views(mut look: impl FnMut(&str, &View<'_>)) {
     let id = TaskId::parse("tG4444444444444444444h").unwrap();
+    let operation = OperationId("op-1".to_owned());
     for (name, state) in states() {
         let task = task(state);
         let view = View {
             id: &id,
+            operation: &operation,
             task: &task,
             created: START,
             updated: START + Millis::secs(20),
@@ -243,7 +248,8 @@ fn a_045_a_failed_task_says_why_and_never_a_whole_result() {
     let long = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":true}}"#, "x".repeat(10_000));
     let id = TaskId::parse("t1").unwrap();
     let task = task(over(Ending::Returned { result: Bytes::from(long), is_error: true }));
-    let view = View { id: &id, task: &task, created: START, updated: START, now: START, poll: Millis(0) };
+    let operation = OperationId("op-1".to_owned());
+    let view = View { id: &id, operation: &operation, task: &task, created: START, updated: START, now: START, poll: Millis(0) };
     let said =
         json::string(json::at(text(&a::task(&view)), &["statusMessage"]).unwrap()).unwrap().into_owned();
     assert_eq!(said.chars().count(), 200);

@@ -66,6 +66,9 @@ fn inv_06_every_ending_survives_its_columns() {
         Ending::Faulted(Fault::UpstreamFault(text())),
         Ending::Faulted(Fault::NoAnswer(text())),
         Ending::Faulted(Fault::BudgetSpent(text())),
+        Ending::Faulted(Fault::Found(Found::Applied)),
+        Ending::Faulted(Fault::Found(Found::NotApplied)),
+        Ending::Faulted(Fault::Found(Found::AssumedNotApplied)),
     ] {
         let mut task = Task::new(lifetime());
         task.state = State::Over { ending: ending.clone(), at: UnixMillis(9) };
