@@ -50,9 +50,10 @@ pub(super) fn fault_message(fault: &Fault) -> String {
         Fault::Found(Found::Applied) => {
             ("The effect was made; only the answer to the call was lost. Do not call again", "")
         }
-        Fault::Found(Found::NotApplied) => {
-            ("The answer to the call was lost, and it is certain that nothing was done. It is safe to call again", "")
-        }
+        Fault::Found(Found::NotApplied) => (
+            "The answer to the call was lost, and it is certain that nothing was done. It is safe to call again",
+            "",
+        ),
         Fault::Found(Found::AssumedNotApplied) => (
             "The answer to the call was lost. It is assumed that nothing was done, but that is not certain: have it found \
 out before the call is made again",

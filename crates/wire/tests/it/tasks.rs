@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use taskgate_core::id::{OperationId, TaskId};
-use taskgate_core::task::{Asked, Ending, Fault, Found, Lifetime, Question, QuestionKey, QuestionKind, State, Task};
+use taskgate_core::task::{
+    Asked, Ending, Fault, Found, Lifetime, Question, QuestionKey, QuestionKind, State, Task,
+};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_wire::dialect::{self, View, a, b};
 use taskgate_wire::{RequestId, json, message};
@@ -249,7 +251,15 @@ fn a_045_a_failed_task_says_why_and_never_a_whole_result() {
     let id = TaskId::parse("t1").unwrap();
     let task = task(over(Ending::Returned { result: Bytes::from(long), is_error: true }));
     let operation = OperationId("op-1".to_owned());
-    let view = View { id: &id, operation: &operation, task: &task, created: START, updated: START, now: START, poll: Millis(0) };
+    let view = View {
+        id: &id,
+        operation: &operation,
+        task: &task,
+        created: START,
+        updated: START,
+        now: START,
+        poll: Millis(0),
+    };
     let said =
         json::string(json::at(text(&a::task(&view)), &["statusMessage"]).unwrap()).unwrap().into_owned();
     assert_eq!(said.chars().count(), 200);
