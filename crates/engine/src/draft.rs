@@ -18,6 +18,11 @@ impl Draft {
         Draft { record: record.clone(), changes: Vec::new(), now }
     }
 
+    /// The time of the decision.
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.now
+    }
+
     pub(crate) fn record(&self) -> &Record {
         &self.record
     }

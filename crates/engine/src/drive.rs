@@ -13,7 +13,7 @@ use taskgate_core::budget::{Budget, Purpose};
 use taskgate_core::operation::{Command as Do, Doubt, Stage, Word};
 use taskgate_core::task::{CancelRule, Command, Ending, Fault, Question, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
-use taskgate_store::record::Record;
+use taskgate_store::record::{Phase, Record};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -21,6 +21,8 @@ use crate::back::{Accepted, Answer, Back, BackEvent, BackKey, InFlight, Outgoing
 use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::handle::{Live, Order, Signal};
+use crate::ledger::{End, conclude};
+use crate::rules::{About, Receipted, RuleFailed};
 
 /// A call may be sent back and forth between questions and answers this often before we call it nonsense.
 const ROUNDS_MAX: u32 = 32;
@@ -84,9 +86,9 @@ pub(crate) async fn run(
     driver.begin(start).await;
     driver.release();
     driver.live.undriven();
-    let record = driver.live.record();
-    if record.task.ending().is_some() {
-        driver.engine.registry.retire(&driver.live);
+    let (engine, live) = (&driver.engine, &driver.live);
+    if live.record().phase() != Phase::Unfinished {
+        engine.registry.retire(live);
     }
 }
 
@@ -128,7 +130,7 @@ impl Driver {
             && self.is_cancelled()
         {
             // It was sent before a crash, and nobody wants it sent again.
-            self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+            self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
             return false;
         }
         if record.task.ending().is_some() {
@@ -178,13 +180,14 @@ impl Driver {
                     }
                 },
             };
-            let never_sent = self.live.record().operation.attempts == 0;
+            let never_sent = self.live.record().operation.stage == Stage::Prepared;
             let (told, fault) = if never_sent {
                 (Do::NeverSent, Fault::NeverSent(why))
             } else {
                 (Do::Lose(Doubt::AnswerLost), Fault::OutcomeUnknown(why))
             };
-            self.end(told, Ending::Faulted(fault)).await;
+            // What was sent before was sent before a crash: its process is gone.
+            self.conclude(End::of(told, Ending::Faulted(fault), true)).await;
             return None;
         }
     }
@@ -387,7 +390,8 @@ impl Driver {
         let stopping = self.engine.stopping.clone();
         while !open.is_empty() {
             if self.is_cancelled() {
-                self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+                // The server answered by its questions, and waits for nothing.
+                self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
                 return None;
             }
             tokio::select! {
@@ -400,7 +404,8 @@ impl Driver {
                         match refusal(kind, &reply) {
                             Ok(result) => responses.push((back_key, result)),
                             Err(why) => {
-                                self.end(Do::Lose(Doubt::Cancelled), Ending::Faulted(Fault::NoAnswer(why))).await;
+                                let ending = Ending::Faulted(Fault::NoAnswer(why));
+                                self.conclude(End::of(Do::Lose(Doubt::Cancelled), ending, true)).await;
                                 return None;
                             }
                         }
@@ -473,7 +478,22 @@ impl Driver {
                 Ending::Faulted(Fault::UpstreamFault("the server goes round in circles".to_owned())),
             ),
         };
-        self.end(told, ending).await;
+        // Whatever it was, it was the last of this exchange: the server answered, or its connection is gone.
+        let is_closed = true;
+        let receipt = self.receipt(&ending);
+        self.conclude(End { told, ending, is_closed, receipt }).await;
+    }
+
+    /// What the workflow's rule makes of a result.
+    fn receipt(&self, ending: &Ending) -> Result<Option<Receipted>, RuleFailed> {
+        let record = self.live.record();
+        let Some(about) = About::record(&record) else { return Ok(None) };
+        match ending {
+            Ending::Returned { result, is_error } => {
+                self.engine.parts.rules.receipt(&about, result, *is_error)
+            }
+            Ending::Cancelled | Ending::Raised { .. } | Ending::Faulted(_) => Ok(None),
+        }
     }
 
     /// Of a read-only call nothing is unknown but its answer.
@@ -485,12 +505,18 @@ impl Driver {
         }
     }
 
-    /// Ends the task, unless a promise ended it before, and tells the operation in the same commit.
+    /// Ends the task, unless a promise ended it before, and tells the operation in the same commit. The exchange may go
+    /// on behind our back.
     pub(crate) async fn end(&mut self, told: Do, ending: Ending) {
+        self.conclude(End::of(told, ending, false)).await;
+    }
+
+    /// Writes down how the exchange ended: see [`conclude`].
+    pub(crate) async fn conclude(&mut self, end: End) {
+        let rules = self.engine.parts.rules.clone();
         self.write(|draft| {
-            draft.operation(told);
             // Refused only after a promised cancellation; the operation hears the news all the same (A-090, R4.4).
-            let _ = draft.task(Command::End(ending));
+            let _ = conclude(draft, &*rules, end);
         })
         .await;
     }
@@ -514,6 +540,7 @@ impl Driver {
             match self.engine.parts.store.append(record.clone(), changes).await {
                 Ok(()) => {
                     self.live.publish(record.clone());
+                    self.engine.published(&current, &record);
                     return record;
                 }
                 Err(error) => {

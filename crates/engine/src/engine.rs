@@ -22,9 +22,13 @@ use crate::draft::Draft;
 use crate::drive::{self, Start};
 use crate::handle::{Handle, Live, Order};
 use crate::ids::{self, Random};
+use crate::ledger::{End, conclude};
 use crate::limits::Limits;
+use crate::objects::{self, Objects};
 use crate::parked::Parked;
+use crate::reconcile::Reconciler;
 use crate::registry::Registry;
+use crate::rules::Rules;
 use crate::slots::{Place, Slots, Waiting};
 
 /// What an engine is made of.
@@ -37,6 +41,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Ids and jitter.
     pub random: Arc<dyn Random>,
+    /// What operators say of tools: [`NoRules`](crate::rules::NoRules) where they say nothing.
+    pub rules: Arc<dyn Rules>,
     /// What it keeps to.
     pub limits: Limits,
 }
@@ -47,6 +53,8 @@ pub struct Engine {
     pub(crate) registry: Registry,
     pub(crate) slots: Slots,
     pub(crate) parked: Parked,
+    pub(crate) objects: Objects,
+    pub(crate) reconciler: Reconciler,
     pub(crate) drivers: TaskTracker,
     /// Nothing new is taken.
     pub(crate) closing: CancellationToken,
@@ -151,6 +159,8 @@ impl Engine {
             registry,
             slots: Slots::default(),
             parked: Parked::default(),
+            objects: Objects::default(),
+            reconciler: Reconciler::default(),
             drivers: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping: CancellationToken::new(),
@@ -210,25 +220,38 @@ impl Engine {
             self.registry.discharge(&new.principal);
             return Err(SubmitError::Busy { server, queued: limits.queue_max });
         };
-        let leave = |engine: &Arc<Engine>| match place {
-            Place::Running => engine.release(&new.call),
-            Place::Queued => engine.slots.give_back(&lane),
+        let leave = |engine: &Arc<Engine>, place| match place {
+            Some(Place::Running) => engine.release(&new.call),
+            Some(Place::Queued) => engine.slots.give_back(&lane),
+            None => {}
         };
+        let mut place = Some(place);
         let mut record = self.record(&new);
-        if place == Place::Running {
+        let prepared = record.operation.clone();
+        if place == Some(Place::Running) {
             record.operation.apply(&operation::Event::Dispatched { at: record.updated });
         }
-        let record = Arc::new(record);
-        let live = Arc::new(Live::new(record.clone()));
-        let is_seeded = place == Place::Running && taskgate_seeded::is(Bug::SendBeforeRecord);
-        if is_seeded {
+        let mut record = Arc::new(record);
+        let seeded = (place == Some(Place::Running) && taskgate_seeded::is(Bug::SendBeforeRecord))
+            .then(|| Arc::new(Live::new(record.clone())));
+        if let Some(live) = &seeded {
             self.start(live.clone(), Some(back.clone()), Start::Call);
         }
-        match self.parts.store.create(record.clone(), new.join).await {
+        let mut created = self.parts.store.create(record.clone(), new.join).await;
+        if let Err(CreateError::ObjectBusy(_)) = created
+            && record.operation != prepared
+            && objects::queues(&record)
+        {
+            // It is to wait for the other operation, and others need not wait behind it.
+            leave(&self, place.take());
+            record = Arc::new(Record { operation: prepared, ..Record::clone(&record) });
+            created = self.parts.store.create(record.clone(), new.join).await;
+        }
+        match created {
             Ok(Created::New) => {}
             Ok(Created::Joined(earlier)) => {
                 self.registry.discharge(&new.principal);
-                leave(&self);
+                leave(&self, place);
                 let is_again = earlier.call.frame.is_some() && earlier.call.frame == record.call.frame;
                 let id = earlier.operation_id.clone();
                 if let Some(handle) = self.watch(*earlier).await? {
@@ -238,24 +261,30 @@ impl Engine {
             }
             Ok(Created::Known(known)) => {
                 self.registry.discharge(&new.principal);
-                leave(&self);
+                leave(&self, place);
                 return Ok(Submitted::Known(known));
             }
             Err(error) => {
                 self.registry.discharge(&new.principal);
-                leave(&self);
+                leave(&self, place);
                 return Err(refused(error));
             }
         }
         audit::made(&record);
+        let is_seeded = seeded.is_some();
+        let live = seeded.unwrap_or_else(|| Arc::new(Live::new(record)));
         self.registry.insert(&live);
         let handle = Handle::new(live.clone());
         match place {
-            Place::Running if is_seeded => {}
-            Place::Running => self.start(live, Some(back), Start::Call),
-            Place::Queued => {
+            Some(Place::Running) if is_seeded => {}
+            Some(Place::Running) => self.start(live, Some(back), Start::Call),
+            Some(Place::Queued) if !objects::queues(&live.record()) => {
                 let waiting = Waiting { live, back: Some(back) };
                 self.turns(self.slots.queue(&lane, waiting, true, running_max));
+            }
+            Some(Place::Queued) | None => {
+                leave(&self, place);
+                self.wait_for_object(Waiting { live, back: Some(back) });
             }
         }
         Ok(Submitted::Started(handle))
@@ -387,14 +416,20 @@ impl Engine {
     ) -> Result<Arc<Record>, CancelError> {
         let is_parked = self.parked.holds(&live);
         let mut is_stopped = false;
+        let rules = &*self.parts.rules;
         let changed = self
             .change(&live, |draft| {
-                let told = match &draft.record().operation.stage {
-                    _ if draft.record().task.ending().is_some() => None,
+                let record = draft.record();
+                let told = match &record.operation.stage {
+                    _ if record.task.ending().is_some() => None,
                     // It never left us, so it can be stopped for certain, under either rule.
                     Stage::Prepared => Some(operation::Command::NeverSent),
                     // What was sent before a crash goes nowhere while it is parked.
                     Stage::Dispatched { .. } if is_parked => Some(operation::Command::Lose(Doubt::Cancelled)),
+                    // The work is over; only what became of it is still looked up, which goes on (R4.4).
+                    Stage::Settled(_) | Stage::Unknown(_) if record.operation.is_active() => {
+                        return draft.task(Command::End(Ending::Cancelled));
+                    }
                     Stage::Dispatched { .. }
                     | Stage::Observing { .. }
                     | Stage::Settled(_)
@@ -402,8 +437,9 @@ impl Engine {
                 };
                 let Some(told) = told else { return draft.task(Command::Cancel(rule)) };
                 is_stopped = true;
-                draft.operation(told);
-                draft.task(Command::End(Ending::Cancelled))
+                // Whoever sent it is gone: it was before a crash.
+                let is_closed = is_parked;
+                conclude(draft, rules, End::of(told, Ending::Cancelled, is_closed))
             })
             .await?;
         match changed {
@@ -412,7 +448,7 @@ impl Engine {
                 if is_stopped {
                     self.parked.forget(&live);
                     if !is_driven {
-                        self.registry.retire(&live);
+                        self.keep(&live);
                     }
                 }
                 Ok(record)
@@ -560,10 +596,30 @@ impl Engine {
     ///
     /// The inner result is the decision's refusal; the newest record comes back also when nothing changed.
     pub(crate) async fn change<R>(
-        &self,
+        self: &Arc<Self>,
         live: &Live,
         decide: impl FnOnce(&mut Draft) -> Result<(), R>,
     ) -> Result<Result<Arc<Record>, R>, taskgate_store::Error> {
+        match self.attempt(live, decide).await {
+            Ok(decided) => Ok(decided),
+            Err(AppendError::Store(error)) => Err(error),
+            Err(conflict @ AppendError::Conflict { .. }) => {
+                // One process owns the file and takes turns per record, so nobody else can have written.
+                tracing::error!(task = ?live.record().id, error = %conflict, "record changed behind our back");
+                Err(taskgate_store::Error::Backend {
+                    doing: "append to a record",
+                    source: Box::new(conflict),
+                })
+            }
+        }
+    }
+
+    /// As [`Engine::change`], for a record that others may have in memory too: whoever is second is told so.
+    pub(crate) async fn attempt<R>(
+        self: &Arc<Self>,
+        live: &Live,
+        decide: impl FnOnce(&mut Draft) -> Result<(), R>,
+    ) -> Result<Result<Arc<Record>, R>, AppendError> {
         let _turn = taken(live).await?;
         let current = live.record();
         let mut draft = Draft::of(&current, self.parts.clock.now());
@@ -575,21 +631,10 @@ impl Engine {
         if taskgate_seeded::is(Bug::ShowBeforeAppend) {
             live.publish(record.clone());
         }
-        match self.parts.store.append(record.clone(), changes).await {
-            Ok(()) => {
-                live.publish(record.clone());
-                Ok(Ok(record))
-            }
-            Err(AppendError::Store(error)) => Err(error),
-            Err(conflict @ AppendError::Conflict { .. }) => {
-                // One process owns the file and takes turns per record, so nobody else can have written.
-                tracing::error!(task = ?current.id, error = %conflict, "record changed behind our back");
-                Err(taskgate_store::Error::Backend {
-                    doing: "append to a record",
-                    source: Box::new(conflict),
-                })
-            }
-        }
+        self.parts.store.append(record.clone(), changes).await?;
+        live.publish(record.clone());
+        self.published(&current, &record);
+        Ok(Ok(record))
     }
 
     /// Runs a driver for a task that holds a running place.

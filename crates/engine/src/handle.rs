@@ -165,6 +165,21 @@ impl Live {
         self.retired.swap(true, Ordering::Relaxed)
     }
 
+    /// Something is done about it again; whether it counted as finished.
+    pub(crate) fn revive(&self) -> bool {
+        self.retired.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether it counts as finished.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Whether a driver holds an exchange for it.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.driver.lock().is_some()
+    }
+
     /// Tells the driver; whether there is one.
     pub(crate) fn order(&self, order: Order) -> bool {
         self.driver.lock().as_ref().is_some_and(|driver| driver.send(order).is_ok())

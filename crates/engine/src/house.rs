@@ -1,8 +1,12 @@
 //! What keeps an engine in order while it runs, and how it ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use taskgate_core::time::UnixMillis;
+
 use crate::engine::Engine;
+use crate::ids;
 
 /// How often expired tasks are looked for.
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
@@ -35,9 +39,9 @@ impl Engine {
         self.parked.len()
     }
 
-    /// Ends parked work whose deadline has passed and deletes what has expired, now and every half minute, until the
+    /// Ends parked work whose deadline has passed and deletes what has expired and what evidence is old enough, now and every half minute, until the
     /// engine stops (A-094, R3.6, R4.8).
-    pub async fn keep_house(&self) {
+    pub async fn keep_house(self: &Arc<Self>) {
         let mut ticks = tokio::time::interval(HOUSEKEEPING);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -46,6 +50,7 @@ impl Engine {
                 () = self.closing.cancelled() => return,
             }
             self.expire_parked().await;
+            self.tend_objects().await;
             loop {
                 match self.parts.store.purge(self.parts.clock.now(), PURGE_BATCH).await {
                     Ok(PURGE_BATCH) => tokio::task::yield_now().await,
@@ -54,6 +59,24 @@ impl Engine {
                         tracing::warn!(%error, "could not delete expired tasks");
                         break;
                     }
+                }
+            }
+            self.retire_evidence().await;
+        }
+    }
+
+    /// Deletes the evidence that need not be kept any longer (design 10).
+    async fn retire_evidence(&self) {
+        let age = i64::try_from(self.parts.limits.evidence.0).unwrap_or(i64::MAX);
+        let before = UnixMillis(self.parts.clock.now().0.saturating_sub(age));
+        let below = ids::first_operation_id(before);
+        loop {
+            match self.parts.store.retire(before, &below, PURGE_BATCH).await {
+                Ok(PURGE_BATCH) => tokio::task::yield_now().await,
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "could not delete old evidence");
+                    return;
                 }
             }
         }

@@ -40,16 +40,37 @@ pub fn operation_id(random: &dyn Random, now: UnixMillis) -> OperationId {
     OperationId(format!("op-{}", stamped(random, now)))
 }
 
+/// The smallest id that an operation of that moment can have.
+pub fn first_operation_id(at: UnixMillis) -> OperationId {
+    OperationId(format!("op-{}", BASE32_DNSSEC.encode(&time_first(at))))
+}
+
 fn stamped(random: &dyn Random, now: UnixMillis) -> String {
-    let mut bytes = [0; 22];
-    bytes[..6].copy_from_slice(&now.0.to_be_bytes()[2..]);
+    let mut bytes = time_first(now);
     random.fill(&mut bytes[6..]);
     BASE32_DNSSEC.encode(&bytes)
+}
+
+/// 6 bytes of time, for locality in the store and so that ids grow with it, and room for 16 more.
+fn time_first(at: UnixMillis) -> [u8; 22] {
+    let mut bytes = [0; 22];
+    bytes[..6].copy_from_slice(&at.0.max(0).to_be_bytes()[2..]);
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r4_8_the_first_id_of_a_moment_parts_what_is_older_from_what_is_not() {
+        for at in [1, 1_000, 1_800_000_000_000] {
+            let first = first_operation_id(UnixMillis(at));
+            assert!(operation_id(&SystemRandom, UnixMillis(at - 1)) < first);
+            assert!(operation_id(&SystemRandom, UnixMillis(at)) >= first);
+        }
+        assert!(first_operation_id(UnixMillis(-5)) <= operation_id(&SystemRandom, UnixMillis(0)));
+    }
 
     #[test]
     fn x_010_task_ids_are_plain_and_ordered_by_time() {

@@ -13,6 +13,10 @@
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
 //! - [`recover`]: what is done after a crash, before anything else
 //! - `parked`: what waits for its server after one
+//! - [`ledger`]: what is known of effects: written with the end of an exchange, and learned after it
+//! - `reconcile`: the operations whose system of record is being asked
+//! - [`rules`]: what the engine asks of workflows
+//! - `objects`: operations that wait for another one on their object
 //! - `draft`: a decision on its way to the store
 //! - `slots`, `registry`: who may run now, and what is kept in memory
 
@@ -26,11 +30,15 @@ mod fetched;
 pub mod handle;
 mod house;
 pub mod ids;
+pub mod ledger;
 pub mod limits;
+mod objects;
 mod observe;
 mod parked;
+mod reconcile;
 pub mod recover;
 mod registry;
+pub mod rules;
 mod slots;
 
 pub use engine::Engine;

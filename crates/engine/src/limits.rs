@@ -46,8 +46,10 @@ pub struct Limits {
     pub status_read: Allowance,
     /// For fetching a result once there is one.
     pub result: Allowance,
-    /// For asking the system of record about one operation (R5.4).
+    /// For asking a system of record what became of an effect.
     pub reconcile: Allowance,
+    /// How long operations, their history and their keys are kept after the last change.
+    pub evidence: Millis,
     /// Finished records kept in memory for the next read.
     pub finished_cached: usize,
     /// Of tools whose workflow says otherwise, by server and tool.
@@ -138,6 +140,7 @@ impl Default for Limits {
             status_read: Allowance { time: Millis::mins(10), attempts: 60 },
             result: Allowance { time: Millis::secs(60), attempts: 10 },
             reconcile: Allowance { time: Millis::hours(24), attempts: 400 },
+            evidence: Millis::days(400),
             finished_cached: 4_096,
             own: BTreeMap::new(),
         }

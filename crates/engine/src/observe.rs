@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::back::{Answer, Back, BackEvent, InFlight, Look, LookError, Reply, Stand};
 use crate::drive::{Driver, refusal};
 use crate::handle::{Order, Signal};
+use crate::ledger::End;
 
 /// Messages and timestamps that change faster than this are not each worth a write.
 const WRITE_GAP: Millis = Millis::secs(1);
@@ -101,7 +102,8 @@ impl Driver {
                     if self.live.record().task.cancel_wished_at.is_some()
                         && let Ok(Look { stand: Stand::Cancelled, .. }) = observer.look().await
                     {
-                        return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+                        let end = End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true);
+                        return self.conclude(end).await;
                     }
                     return self.ended(answer).await;
                 }
@@ -217,7 +219,8 @@ impl Driver {
                 true
             }
             Stand::Cancelled => {
-                self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+                // The server says that it is done with it.
+                self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
                 true
             }
             Stand::Over => {

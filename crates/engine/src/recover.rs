@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Command as Do, Doubt, Effect, Stage};
-use taskgate_core::recovery::{Recovery, recover};
+use taskgate_core::recovery::{Recovery, Survival, recover};
 use taskgate_core::task::{Command, Ending, Fault};
 use taskgate_seeded::Bug;
 use taskgate_store::record::Record;
@@ -16,6 +16,8 @@ use taskgate_store::record::Record;
 use crate::drive::Start;
 use crate::engine::Engine;
 use crate::handle::Live;
+use crate::ledger::{End, conclude};
+use crate::objects;
 use crate::slots::Waiting;
 
 /// Records read, and decided on, at a time; enough for commits to be shared.
@@ -143,13 +145,13 @@ impl Engine {
         let what = self.decide(&live.record());
         self.carry_out(what, live).await?;
         if !begins(what) {
-            self.registry.retire(live);
+            self.keep(live);
         }
         Ok(what)
     }
 
     /// Ends what is parked and must be over by now: a task must not stay `working` for a server that never comes.
-    pub(crate) async fn expire_parked(&self) {
+    pub(crate) async fn expire_parked(self: &Arc<Self>) {
         let now = self.parts.clock.now();
         for live in self.parked.all() {
             if live.record().deadline > now {
@@ -157,19 +159,20 @@ impl Engine {
             }
             let closed = match live.record().operation.stage {
                 Stage::Prepared => {
-                    self.close(&live, Do::NeverSent, Fault::NeverSent(NO_SERVER.to_owned())).await
+                    self.close(&live, Do::NeverSent, Fault::NeverSent(NO_SERVER.to_owned()), true).await
                 }
                 Stage::Dispatched { .. }
                 | Stage::Observing { .. }
                 | Stage::Settled(_)
                 | Stage::Unknown(_) => {
-                    self.close(&live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed).await
+                    let is_closed = self.is_over(&live.record());
+                    self.close(&live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed, is_closed).await
                 }
             };
             match closed {
                 Ok(()) => {
                     self.parked.forget(&live);
-                    self.registry.retire(&live);
+                    self.keep(&live);
                 }
                 Err(error) => {
                     tracing::warn!(task = ?live.record().id, %error, "could not end a task whose deadline has passed");
@@ -194,6 +197,10 @@ impl Engine {
             return Ok(Fate::Parked);
         }
         self.carry_out(what, &live).await?;
+        if !begins(what) {
+            // Its effect may be asked after from here on, or again.
+            self.keep(&live);
+        }
         Ok(Fate::Done(what))
     }
 
@@ -232,6 +239,9 @@ impl Engine {
     ) -> Result<(), taskgate_store::Error> {
         let (lane, running_max) = self.parts.limits.lane(&live.record().call);
         match what {
+            Recovery::Send if objects::queues(&live.record()) => {
+                self.wait_for_object(Waiting { live: live.clone(), back: None });
+            }
             Recovery::Send | Recovery::SendAgain => {
                 let waiting = Waiting { live: live.clone(), back: None };
                 self.turns(self.slots.queue(&lane, waiting, false, running_max));
@@ -241,21 +251,32 @@ impl Engine {
                 self.start(live.clone(), None, Start::Resume);
             }
             Recovery::GiveUpUnsent => {
-                self.close(live, Do::NeverSent, Fault::NeverSent(TOO_LATE.to_owned())).await?;
+                self.close(live, Do::NeverSent, Fault::NeverSent(TOO_LATE.to_owned()), true).await?;
             }
             Recovery::Expire => {
-                self.close(live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed).await?;
+                let is_closed = self.is_over(&live.record());
+                self.close(live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed, is_closed).await?;
             }
-            Recovery::Doubt | Recovery::Reconcile | Recovery::Leave => {
-                self.close(live, Do::Lose(Doubt::AnswerLost), self.in_doubt(live)).await?;
+            Recovery::Reconcile => self.reconciler.wake(&live.record().operation_id),
+            Recovery::Doubt | Recovery::Leave => {
+                let is_closed = self.is_over(&live.record());
+                self.close(live, Do::Lose(Doubt::AnswerLost), self.in_doubt(live), is_closed).await?;
             }
         }
         Ok(())
     }
 
+    /// Whether an exchange of before the crash is over: we held it, or the server that did is gone with us.
+    fn is_over(&self, record: &Record) -> bool {
+        match record.operation.stage {
+            Stage::Observing { .. } => self.parts.backs.survival(&record.call.server) == Survival::DiedWithUs,
+            Stage::Prepared | Stage::Dispatched { .. } | Stage::Settled(_) | Stage::Unknown(_) => true,
+        }
+    }
+
     /// Nobody can tell whether an answer of before got through, so what is still open is asked again, under a new key
     /// (G-011). It is done before anybody reads: an answer to the old key would be taken and lost.
-    async fn void_questions(&self, live: &Live) -> Result<(), taskgate_store::Error> {
+    async fn void_questions(self: &Arc<Self>, live: &Live) -> Result<(), taskgate_store::Error> {
         let voided = self.change(live, |draft| {
             let task = &draft.record().task;
             let open = task.outstanding().into_iter().flat_map(|asked| asked.questions().keys());
@@ -275,14 +296,20 @@ impl Engine {
         }
     }
 
-    async fn close(&self, live: &Live, told: Do, fault: Fault) -> Result<(), taskgate_store::Error> {
+    /// Ends what is not driven, and writes down what that says of the effect.
+    pub(crate) async fn close(
+        self: &Arc<Self>,
+        live: &Live,
+        told: Do,
+        fault: Fault,
+        is_closed: bool,
+    ) -> Result<(), taskgate_store::Error> {
+        let rules = &*self.parts.rules;
         let changed = self
             .change(live, |draft| {
-                draft.operation(told);
-                if draft.record().task.ending().is_none() {
-                    return draft.task(Command::End(Ending::Faulted(fault)));
-                }
-                Ok(())
+                let is_over = draft.record().task.ending().is_some();
+                let concluded = conclude(draft, rules, End::of(told, Ending::Faulted(fault), is_closed));
+                if is_over { Ok(()) } else { concluded }
             })
             .await?;
         if changed.is_err() {

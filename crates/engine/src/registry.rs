@@ -104,7 +104,11 @@ impl Registry {
             if finished.len() > self.finished_max { finished.pop_front() } else { None }
         };
         if let Some(id) = out {
-            self.shard(&id).lock().remove(&id);
+            let mut shard = self.shard(&id).lock();
+            // One that something is done about again stays.
+            if shard.get(&id).is_some_and(|live| live.is_retired()) {
+                shard.remove(&id);
+            }
         }
     }
 }

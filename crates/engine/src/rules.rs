@@ -17,7 +17,12 @@ pub trait Rules: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why the rule could not be evaluated, in words for a person and without payloads.
-    fn receipt(&self, about: &About<'_>, result: &Bytes, is_error: bool) -> Result<Option<Receipted>, RuleFailed>;
+    fn receipt(
+        &self,
+        about: &About<'_>,
+        result: &Bytes,
+        is_error: bool,
+    ) -> Result<Option<Receipted>, RuleFailed>;
 
     /// How the system of record is asked what became of an effect; `None` if only a person can tell.
     fn asks(&self, workflow: &WorkflowName) -> Option<Asks>;

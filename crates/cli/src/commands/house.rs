@@ -81,6 +81,7 @@ impl House {
             backs: servers.clone(),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
+            rules: Arc::new(taskgate_engine::rules::NoRules),
             limits: plan.engine,
         });
         let parts = GatewayParts { engine: engine.clone(), servers: servers.clone(), config: plan.gateway };

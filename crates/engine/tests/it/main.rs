@@ -9,6 +9,7 @@ mod audit;
 mod calls;
 mod crash;
 mod fetched;
+mod ledger;
 mod parked;
 mod questions;
 mod stage;

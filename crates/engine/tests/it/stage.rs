@@ -21,6 +21,7 @@ use taskgate_engine::engine::{NewCall, Parts, Submitted};
 use taskgate_engine::ids::SystemRandom;
 use taskgate_engine::limits::Limits;
 use taskgate_engine::recover::Recovered;
+use taskgate_engine::rules::{NoRules, Rules};
 use taskgate_engine::{Engine, Handle};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Call, Front, Record};
@@ -218,6 +219,7 @@ pub(crate) struct Stage {
     pub(crate) store: MemoryStore,
     pub(crate) back: Arc<Puppet>,
     pub(crate) clock: Arc<StageClock>,
+    rules: Arc<dyn Rules>,
 }
 
 impl Stage {
@@ -230,6 +232,12 @@ impl Stage {
         Stage::over(MemoryStore::new(), None, back, clock, limits)
     }
 
+    /// One whose operator declared workflows.
+    pub(crate) fn ruled(back: Arc<Puppet>, rules: Arc<dyn Rules>, limits: Limits) -> Stage {
+        let clock = Arc::new(StageClock { start: Instant::now(), added: AtomicI64::new(0) });
+        Stage::built(MemoryStore::new(), None, back, clock, rules, limits)
+    }
+
     pub(crate) fn over(
         store: MemoryStore,
         wrapped: Option<Arc<dyn Store>>,
@@ -237,14 +245,34 @@ impl Stage {
         clock: Arc<StageClock>,
         limits: Limits,
     ) -> Stage {
+        Stage::built(store, wrapped, back, clock, Arc::new(NoRules), limits)
+    }
+
+    fn built(
+        store: MemoryStore,
+        wrapped: Option<Arc<dyn Store>>,
+        back: Arc<Puppet>,
+        clock: Arc<StageClock>,
+        rules: Arc<dyn Rules>,
+        limits: Limits,
+    ) -> Stage {
         let engine = Engine::new(Parts {
             store: wrapped.unwrap_or_else(|| Arc::new(store.clone())),
             backs: Arc::new(Ensemble(back.clone())),
             clock: clock.clone(),
             random: Arc::new(SystemRandom),
+            rules: rules.clone(),
             limits,
         });
-        Stage { engine, store, back, clock }
+        Stage { engine, store, back, clock, rules }
+    }
+
+    /// As [`Stage::restart_found`], with the same back and the same workflows.
+    pub(crate) async fn restart_ruled(&self) -> (Stage, Recovered) {
+        let (back, clock, rules) = (self.back.clone(), self.clock.clone(), self.rules.clone());
+        let stage = Stage::built(self.store.reopen(), None, back, clock, rules, Limits::default());
+        let found = stage.engine.recover().await.unwrap();
+        (stage, found)
     }
 
     /// What a new process finds: the store as it is, and nothing else. The old engine is left where it hangs.

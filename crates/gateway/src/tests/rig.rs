@@ -454,6 +454,7 @@ impl Rig {
             backs: Arc::new(Only(fake.clone())),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
+            rules: Arc::new(taskgate_engine::rules::NoRules),
             limits: taskgate_engine::limits::Limits::default(),
         });
         engine.recover().await.unwrap();

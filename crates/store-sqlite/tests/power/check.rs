@@ -124,8 +124,8 @@ async fn again(store: &SqliteStore, diary: &Diary, at: Position) -> Result<(), S
             }
             let created = store.create(Arc::new(again), Join::SameKey).await;
             match created.map_err(|error| error.to_string())? {
-                Created::Joined(Some(joined)) if joined.id == first.id => {}
-                other @ (Created::New | Created::Joined(_)) => {
+                Created::Joined(joined) if joined.id == first.id => {}
+                other @ (Created::New | Created::Joined(_) | Created::Known(_)) => {
                     return Err(format!("{id} was called again and is {other:?} (INV-16)"));
                 }
             }

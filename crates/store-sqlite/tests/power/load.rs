@@ -10,7 +10,7 @@ use taskgate_power::{Random, Recording};
 use taskgate_store::conformance::sample::{
     self, CREATED, Told, accept, advance, ask, dispatch, fail, frame, lose, session, somebody, succeed,
 };
-use taskgate_store::record::{Record, Session};
+use taskgate_store::record::{Key, Record, Session};
 use taskgate_store::{Created, Join, Store};
 use taskgate_store_sqlite::SqliteStore;
 
@@ -116,7 +116,7 @@ impl Player {
 
     /// A key that others use too, at the same time.
     async fn keyed(&self, mut record: Record, text: &str) {
-        record.call.key = Some(format!("key-{text}"));
+        record.call.key = Some(Key::of_caller(format!("key-{text}")));
         let sent = sent(record);
         self.create(&sent, false).await;
         let mut again = sent.clone();
@@ -124,7 +124,7 @@ impl Player {
         again.operation_id.0 += "-again";
         again.call.frame = None;
         let joined = self.store.create(Arc::new(again), Join::SameKey).await.unwrap();
-        assert!(matches!(&joined, Created::Joined(Some(first)) if **first == sent), "{joined:?}");
+        assert!(matches!(&joined, Created::Joined(first) if **first == sent), "{joined:?}");
         self.tell(&sent, succeed()).await;
     }
 

@@ -1,0 +1,374 @@
+//! What is known of effects: written down with the end of an exchange, and learned after it (R4, design 7).
+
+use std::sync::Arc;
+
+use taskgate_core::id::OperationId;
+use taskgate_core::operation::{
+    Attestation, Command as Do, Doubt, HandOff, Inquiry, Operation, OutOfStage, Outcome, Receipt, Stage,
+    Text, Verdict,
+};
+use taskgate_core::task::{Command, Ending, Fault, Found, Refusal};
+use taskgate_core::time::Millis;
+use taskgate_store::AppendError;
+use taskgate_store::ledger::{After, Happening, LedgerEntry, Which};
+use taskgate_store::record::{Phase, Record};
+
+use crate::draft::Draft;
+use crate::engine::Engine;
+use crate::handle::Live;
+use crate::rules::{Receipted, RuleFailed, Rules};
+
+/// How often a command is decided anew because somebody else wrote in between.
+const TRIES: u32 = 8;
+
+/// What a task says while its effect is looked up.
+const LOOKING: &str = "The answer was lost; whether the effect was made is being looked up";
+
+/// Why an operation was not told something.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// There is no such operation.
+    #[error("there is no such operation")]
+    Unknown,
+    /// Nothing was said that a later reader could weigh.
+    #[error("a name and a reason are needed: whoever reads this later must be able to weigh it")]
+    NoReason,
+    /// Its workflow says nobody who could be asked, or it has none.
+    #[error("no workflow says how to look it up; only a person can resolve it")]
+    NoRule,
+    /// It is under way, or more is known of it already than this would say.
+    #[error("it is under way, or more is known of it than this would say")]
+    OutOfStage(Box<LedgerEntry>),
+    /// The store could not.
+    #[error(transparent)]
+    Store(#[from] taskgate_store::Error),
+}
+
+/// How an exchange ended, before it is written down.
+pub(crate) struct End {
+    /// What the operation is told.
+    pub(crate) told: Do,
+    /// How the task ends, if it does.
+    pub(crate) ending: Ending,
+    /// Whether the exchange is proved over: nothing of it can still be sent.
+    pub(crate) is_closed: bool,
+    /// What the workflow's rule made of the result.
+    pub(crate) receipt: Result<Option<Receipted>, RuleFailed>,
+}
+
+impl End {
+    /// One without a result that could hold a receipt.
+    pub(crate) fn of(told: Do, ending: Ending, is_closed: bool) -> End {
+        End { told, ending, is_closed, receipt: Ok(None) }
+    }
+}
+
+/// Writes down how an exchange ended: for the operation, for what is done to learn more, and for the task. All of it is
+/// one commit.
+///
+/// A task whose answer was lost goes on while the system of record is asked.
+///
+/// # Errors
+/// The task's refusal, where a promise ended it before; the operation hears the news all the same (A-090, R4.4).
+pub(crate) fn conclude(draft: &mut Draft, rules: &dyn Rules, end: End) -> Result<(), Refusal> {
+    let End { told, ending, is_closed, receipt } = end;
+    draft.operation(told);
+    let has_rules = draft.record().call.intent.is_some();
+    let is_unknown = matches!(draft.record().operation.stage, Stage::Unknown(_));
+    if is_closed && (has_rules || is_unknown) {
+        draft.operation(Do::Close);
+    }
+    let failed = receive(draft, receipt);
+    let is_asked = inquire(draft, rules, failed);
+    if is_asked && may_go_on(draft, &ending) {
+        return draft.task(Command::Say(LOOKING.to_owned()));
+    }
+    draft.task(Command::End(ending))
+}
+
+/// Takes a receipt in; the words of a rule that failed.
+fn receive(draft: &mut Draft, receipt: Result<Option<Receipted>, RuleFailed>) -> Option<Text> {
+    match receipt {
+        Ok(None) => None,
+        Ok(Some(Receipted::Proof { reference, verdict })) => {
+            draft.operation(Do::Receive(Receipt { reference: Text::new(&reference), verdict }));
+            None
+        }
+        Ok(Some(Receipted::Unproved { note })) => {
+            draft.operation(Do::Note(Text::new(&note)));
+            None
+        }
+        Err(failed) => {
+            let words = Text::new(&format!("the receipt rule failed: {failed}"));
+            draft.operation(Do::Note(words.clone()));
+            Some(words)
+        }
+    }
+}
+
+/// Begins to ask the system of record, or hands the operation to a person; whether it is asked.
+///
+/// Of a call without a workflow, only a lost answer goes to a person: an error that was answered is known to whoever made
+/// the call.
+fn inquire(draft: &mut Draft, rules: &dyn Rules, failed: Option<Text>) -> bool {
+    let record = draft.record();
+    let asks = record.call.intent.as_ref().and_then(|intent| rules.asks(&intent.workflow));
+    let is_for_somebody = match (&record.operation.stage, &failed) {
+        (Stage::Unknown(Doubt::ToolError | Doubt::PeerError), _) => record.call.intent.is_some(),
+        (
+            Stage::Unknown(
+                Doubt::AnswerLost | Doubt::DeadlinePassed | Doubt::UpstreamLost | Doubt::Cancelled,
+            ),
+            _,
+        ) => true,
+        // The peer's word stands, but the rule that should have weighed it could not.
+        (Stage::Settled(Outcome::Reported(_)), Some(_)) => true,
+        (Stage::Settled(_), _)
+        | (Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. }, _) => false,
+    };
+    match (is_for_somebody, asks) {
+        (false, _) => false,
+        (true, Some(asks)) => draft.operation(Do::Reconcile { first: asks.first }),
+        (true, None) => {
+            let why = if failed.is_some() { HandOff::RuleFailed } else { HandOff::NoRule };
+            draft.operation(Do::HandOff { why, note: failed });
+            false
+        }
+    }
+}
+
+/// Whether a task goes on though its exchange is over: its answer was lost, and there is time to find out.
+fn may_go_on(draft: &Draft, ending: &Ending) -> bool {
+    let is_lost = match ending {
+        Ending::Faulted(
+            Fault::OutcomeUnknown(_) | Fault::UpstreamLost | Fault::UpstreamFault(_) | Fault::BudgetSpent(_),
+        ) => true,
+        Ending::Faulted(
+            Fault::NeverSent(_) | Fault::DeadlinePassed | Fault::NoAnswer(_) | Fault::Found(_),
+        )
+        | Ending::Cancelled
+        | Ending::Returned { .. }
+        | Ending::Raised { .. } => false,
+    };
+    let record = draft.record();
+    is_lost && record.task.ending().is_none() && draft.now() < record.deadline
+}
+
+/// How a task ends of which nothing more will be learned before somebody decides.
+pub(crate) fn found(operation: &Operation) -> Fault {
+    let unknown = "it could not be found out, and a person is to decide";
+    match &operation.stage {
+        Stage::Settled(Outcome::Assumed) => Fault::Found(Found::AssumedNotApplied),
+        Stage::Settled(outcome) => match outcome.verdict() {
+            Some(Verdict::Applied) => Fault::Found(Found::Applied),
+            Some(Verdict::NotApplied) => Fault::Found(Found::NotApplied),
+            None => Fault::OutcomeUnknown(unknown.to_owned()),
+        },
+        Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => {
+            Fault::OutcomeUnknown(unknown.to_owned())
+        }
+    }
+}
+
+impl Engine {
+    /// Reads one operation, whether its task is kept or not: for the person at this machine, never for a caller (R6.1).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, taskgate_store::Error> {
+        self.parts.store.operation(id).await
+    }
+
+    /// Reads operations from behind `after` on, in the order of [`Which`]: for the person at this machine.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn operations(
+        &self,
+        which: Which,
+        after: Option<After>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, taskgate_store::Error> {
+        self.parts.store.operations(which, after, limit).await
+    }
+
+    /// Reads all that happened to an operation and its task, first things first, with the evidence (R4.1).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, taskgate_store::Error> {
+        self.parts.store.history(id).await
+    }
+
+    /// A person says what became of an effect. What is confirmed stands against it (R4.3).
+    ///
+    /// # Errors
+    /// [`ResolveError`]; then nothing was written.
+    pub async fn attest(
+        self: &Arc<Self>,
+        id: &OperationId,
+        attestation: Attestation,
+    ) -> Result<LedgerEntry, ResolveError> {
+        if attestation.name.is_empty() || attestation.reason.is_empty() {
+            return Err(ResolveError::NoReason);
+        }
+        self.tell(id, Do::Attest(attestation)).await
+    }
+
+    /// Has the system of record asked now: sooner than it was due, or again though a person was to decide.
+    ///
+    /// # Errors
+    /// [`ResolveError`]; then nothing was written.
+    pub async fn reconcile_now(self: &Arc<Self>, id: &OperationId) -> Result<LedgerEntry, ResolveError> {
+        let entry = self.parts.store.operation(id).await?.ok_or(ResolveError::Unknown)?;
+        let asks = entry.intent.as_ref().and_then(|intent| self.parts.rules.asks(&intent.workflow));
+        if asks.is_none() {
+            return Err(ResolveError::NoRule);
+        }
+        self.tell(id, Do::Reconcile { first: Millis(0) }).await
+    }
+
+    /// Tells an operation something, durably, whether its task is kept or not. If nothing more is done to learn of its
+    /// effect then, its task ends with what is known, in the same commit.
+    ///
+    /// # Errors
+    /// [`ResolveError`]; then nothing was written.
+    pub(crate) async fn tell(
+        self: &Arc<Self>,
+        id: &OperationId,
+        command: Do,
+    ) -> Result<LedgerEntry, ResolveError> {
+        let (engine, id) = (self.clone(), id.clone());
+        self.detached(async move { engine.tell_now(&id, command).await }).await
+    }
+
+    async fn tell_now(self: &Arc<Self>, id: &OperationId, command: Do) -> Result<LedgerEntry, ResolveError> {
+        for _ in 0..TRIES {
+            let entry = self.parts.store.operation(id).await?.ok_or(ResolveError::Unknown)?;
+            let told = if entry.kept.is_none() {
+                self.tell_alone(entry, command.clone()).await
+            } else {
+                self.tell_kept(entry, command.clone()).await
+            };
+            match told {
+                Ok(Some(entry)) => return Ok(entry),
+                // Its task went, or somebody else was first.
+                Ok(None) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let source = Box::from("others kept writing it");
+        Err(taskgate_store::Error::Backend { doing: "append to an operation", source }.into())
+    }
+
+    /// `None` if it must be read again.
+    async fn tell_alone(
+        self: &Arc<Self>,
+        entry: LedgerEntry,
+        command: Do,
+    ) -> Result<Option<LedgerEntry>, ResolveError> {
+        let now = self.parts.clock.now();
+        let events = match entry.operation.decide(now, command) {
+            Ok(events) if events.is_empty() => return Ok(Some(entry)),
+            Ok(events) => events,
+            Err(OutOfStage) => return Err(ResolveError::OutOfStage(Box::new(entry))),
+        };
+        let mut next = entry.clone();
+        events.iter().for_each(|event| next.operation.apply(event));
+        next.version += 1;
+        next.updated = now.max(entry.updated);
+        match self.parts.store.settle(next.clone(), events).await {
+            Ok(()) => {
+                self.learned(&entry, &next);
+                Ok(Some(next))
+            }
+            Err(AppendError::Conflict { .. }) => Ok(None),
+            Err(AppendError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// `None` if it must be read again.
+    async fn tell_kept(
+        self: &Arc<Self>,
+        entry: LedgerEntry,
+        command: Do,
+    ) -> Result<Option<LedgerEntry>, ResolveError> {
+        let known = self.known(&entry.principal, &entry.task);
+        let live = match known {
+            Some(live) => live,
+            None => match self.parts.store.load(&entry.principal, &entry.task).await? {
+                Some(record) => Arc::new(Live::new(Arc::new(record))),
+                None => return Ok(None),
+            },
+        };
+        let told = self
+            .attempt(&live, |draft| {
+                if !draft.operation(command) {
+                    return Err(());
+                }
+                let record = draft.record();
+                if record.task.ending().is_none() && !record.operation.is_active() && !live.is_driven() {
+                    let ending = Ending::Faulted(found(&record.operation));
+                    // The task is not over, so this is not refused.
+                    let _ = draft.task(Command::End(ending));
+                }
+                Ok(())
+            })
+            .await;
+        match told {
+            Ok(Ok(record)) => {
+                self.keep(&live);
+                Ok(Some(LedgerEntry::of(&record)))
+            }
+            Ok(Err(())) => Err(ResolveError::OutOfStage(Box::new(LedgerEntry::of(&live.record())))),
+            Err(AppendError::Conflict { .. }) => Ok(None),
+            Err(AppendError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Keeps a task in memory for as long as something is done about it, and no longer.
+    pub(crate) fn keep(&self, live: &Arc<Live>) {
+        let record = live.record();
+        let is_known = self.registry.get(&record.id).is_some_and(|known| Arc::ptr_eq(&known, live));
+        match record.phase() {
+            Phase::Unfinished if is_known => {
+                if live.revive() {
+                    self.registry.admit(&record.principal, usize::MAX);
+                }
+            }
+            Phase::Unfinished => {
+                self.registry.admit(&record.principal, usize::MAX);
+                self.registry.insert(live);
+            }
+            Phase::Doubtful | Phase::Finished => {
+                if is_known && !live.is_driven() {
+                    self.registry.retire(live);
+                }
+            }
+        }
+    }
+
+    /// A version of a record is on disk: whoever waits for what it says is told.
+    pub(crate) fn published(self: &Arc<Self>, before: &Record, after: &Record) {
+        self.heed(&before.operation, &after.operation, &after.operation_id, after.call.intent.as_ref());
+    }
+
+    fn learned(self: &Arc<Self>, before: &LedgerEntry, after: &LedgerEntry) {
+        self.heed(&before.operation, &after.operation, &after.id, after.intent.as_ref());
+    }
+
+    fn heed(
+        self: &Arc<Self>,
+        before: &Operation,
+        after: &Operation,
+        id: &OperationId,
+        intent: Option<&taskgate_store::record::Intent>,
+    ) {
+        if before.inquiry != after.inquiry && matches!(after.inquiry, Inquiry::Reconciling { .. }) {
+            self.reconciler.wake(id);
+        }
+        if before.is_open() && !after.is_open() {
+            self.freed(intent);
+        }
+    }
+}
