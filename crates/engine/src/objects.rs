@@ -81,8 +81,8 @@ impl Engine {
             }
             match self.parts.store.ahead_of(&record).await {
                 Ok(None) => {
-                    let running_max = self.parts.limits.running_max;
-                    self.turns(self.slots.queue(&record.call.server, waiting, false, running_max));
+                    let (lane, running_max) = self.parts.limits.lane(&record.call);
+                    self.turns(self.slots.queue(&lane, waiting, false, running_max));
                 }
                 Ok(Some(_)) => self.objects.add(key.clone(), waiting),
                 Err(error) => {

@@ -192,6 +192,7 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
         }
         value.0.min(bound.0)
     };
+    let engine = taskgate_engine::limits::Limits::default();
     let ttl_max = ("ttl_max", raw.ttl_max);
     let ttl = within(("ttl", raw.ttl, first.ttl), ttl_max);
     let ttl_max_shared =
@@ -239,6 +240,7 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
         status_read: Allowance { time: raw.status_read_time.0, attempts: raw.status_read_attempts },
         result: Allowance { time: raw.result_time.0, attempts: raw.result_attempts },
         reconcile: Allowance { time: raw.reconcile_time.0, attempts: raw.reconcile_attempts },
+        evidence: engine.evidence,
         finished_cached: raw.finished_cached,
         own: BTreeMap::new(),
     }
