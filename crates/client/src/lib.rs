@@ -20,6 +20,7 @@ mod call;
 mod conceal;
 pub mod config;
 mod core;
+mod gather;
 pub mod guard;
 mod heard;
 mod hears;

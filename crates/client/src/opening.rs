@@ -1,6 +1,5 @@
 //! The first words with a server: which era it speaks, and the handshake.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use taskgate_wire::message::{self, Message, Response};
 use taskgate_wire::meta::modern::{self, ModernMeta};
 use taskgate_wire::probe::{self, Verdict};
 use taskgate_wire::rpc_error::RpcError;
-use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{Era, RequestId, Version};
 use tokio::time::timeout;
@@ -25,10 +23,6 @@ use crate::link::{HttpLink, Link, Posting};
 use crate::manifest::{Evidence, Manifest};
 use crate::stdio::{Process, Waiting};
 use crate::traffic::Traffic;
-
-/// The last version that only old stdio servers speak. It is read as the next one: what they differ in, we do not
-/// use.
-const V2024_11_05: &str = "2024-11-05";
 
 /// How long the end of a process that has closed its input is waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -293,14 +287,7 @@ impl Opening<'_> {
         };
         let text = std::str::from_utf8(&result).unwrap_or_default();
         let said = json::at(text, &["protocolVersion"]).and_then(json::string).unwrap_or_default();
-        let read: Cow<'_, str> = if said == V2024_11_05 {
-            let as_next = format!("\"{}\"", Version::V2025_03_26.as_str());
-            let edited = splice(text, &[Edit::set(&["protocolVersion"], as_next)]).unwrap_or_default();
-            Cow::Owned(String::from_utf8_lossy(&edited).into_owned())
-        } else {
-            Cow::Borrowed(text)
-        };
-        let back = BackSelf::read_initialize(&read).map_err(|fault| {
+        let back = BackSelf::read_initialize(text).map_err(|fault| {
             if said.is_empty() { fault.to_string() } else { format!("{fault}: {}", SafeText::new(&said, 40)) }
         })?;
         Ok(self.manifest(back, &said, "initialize", text))

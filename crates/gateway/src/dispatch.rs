@@ -14,6 +14,7 @@ use taskgate_wire::json;
 use taskgate_wire::message::{self, Request};
 use taskgate_wire::result;
 use taskgate_wire::rpc_error::RpcError;
+use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::text::SafeText;
 use taskgate_wire::version::Version;
 use tokio_util::sync::CancellationToken;
@@ -258,6 +259,16 @@ impl Via {
             Via::Legacy(session) => result::for_legacy(result, session.version()),
         };
         Reply::result(id, text(&shown))
+    }
+
+    /// A tool result of our own making, whose text says all that its structured part does: a version without such a
+    /// part loses nothing by it.
+    pub(crate) fn own_result(&self, id: &RequestId, result: &Bytes, server_info: &str) -> Reply {
+        if self.version().has_structured_output() {
+            return self.result(id, result, server_info);
+        }
+        let plain = splice(text(result), &[Edit::remove(&["structuredContent"])]);
+        self.result(id, &plain.unwrap_or_else(|_| result.clone()), server_info)
     }
 
     /// An error of ours.

@@ -33,6 +33,10 @@ pub(crate) const NAME: &str = "taskgate_task";
 /// Characters of a question that are repeated in words; the rest is in the structured part.
 const QUESTION_CHARS_MAX: usize = 500;
 
+/// What is to be thought of a call of it.
+const ANNOTATIONS: &str = ",\"annotations\":{\"readOnlyHint\":false,\"destructiveHint\":false,\"idempotentHint\":true,\
+\"openWorldHint\":false}";
+
 /// Its entry in `tools/list`.
 pub(crate) fn definition(version: Version, principal: &Principal) -> String {
     let (actions, list) = if principal.is_shared() {
@@ -41,6 +45,7 @@ pub(crate) fn definition(version: Version, principal: &Principal) -> String {
         ("\"wait\",\"result\",\"answer\",\"cancel\",\"list\"", "; list shows your tasks")
     };
     let title = if version.has_titles() { ",\"title\":\"Follow a long-running call\"" } else { "" };
+    let annotations = if version.has_tool_annotations() { ANNOTATIONS } else { "" };
     format!(
         "{{\"name\":\"{NAME}\"{title},\"description\":\"Follows a call that goes on in the background. Use it with the \
 taskId that an earlier tool result gave. wait waits for the call to end and shows its result; result shows a long result \
@@ -53,8 +58,7 @@ original call while its task is unfinished.\",\"inputSchema\":{{\"type\":\"objec
 \"reply\":{{\"type\":\"object\",\"description\":\"For answer: the answer, for a form {{\\\"action\\\":\\\"accept\\\",\
 \\\"content\\\":{{…}}}}, or with the action decline or cancel\"}},\
 \"cursor\":{{\"type\":\"string\",\"description\":\"For list: where the next page begins\"}}}},\
-\"required\":[\"action\"]}},\"annotations\":{{\"readOnlyHint\":false,\"destructiveHint\":false,\"idempotentHint\":true,\
-\"openWorldHint\":false}}}}"
+\"required\":[\"action\"]}}{annotations}}}"
     )
 }
 
@@ -119,7 +123,7 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
             wrong(&format!("action is one of wait, result, answer, cancel{list}")).into()
         }
     };
-    let reply = via.result(exchange.request.id(), &said.result, OWN_INFO);
+    let reply = via.own_result(exchange.request.id(), &said.result, OWN_INFO);
     Ok(Reply { delivers: said.delivers, ..reply })
 }
 

@@ -23,6 +23,7 @@
 
 mod admit;
 mod asks;
+mod batch;
 mod calls;
 mod caps;
 pub mod config;

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::{BATCH_MAX, gathered, no_initialize, too_long};
 use crate::config::{Limits, ServerPolicy};
 use crate::dispatch::{self, Exchange, Via};
 use crate::gateway::Gateway;
@@ -25,9 +26,6 @@ use crate::reply::{End, Reply};
 use crate::requests::{Requests, Running};
 use crate::session::Session;
 use crate::{incoming, initialize, standing};
-
-/// Messages in one batch; 2025-03-26 sets no bound, so we do.
-const BATCH_MAX: u8 = 100;
 
 /// Who is at the other end of a pipe.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -305,10 +303,7 @@ impl Pipe {
     async fn batch(&mut self, line: &Bytes, sent: Sent) {
         let messages = match message::parse_batch(line) {
             Ok(messages) if messages.len() <= usize::from(BATCH_MAX) => messages,
-            Ok(_) => {
-                let error = RpcError::invalid_request(format!("A batch has at most {BATCH_MAX} messages"));
-                return self.outlet.deliver(message::error(None, &error)).await;
-            }
+            Ok(_) => return self.outlet.deliver(message::error(None, &too_long())).await,
             Err(malformed) => return self.outlet.deliver(message::error(None, &malformed.to_rpc())).await,
         };
         let Some(session) = self.session.clone() else { return };
@@ -316,6 +311,9 @@ impl Pipe {
         let mut working = Vec::new();
         for (place, message) in (0..BATCH_MAX).zip(messages) {
             match message {
+                Ok(Message::Request(request)) if request.method() == "initialize" => {
+                    answers.push(message::error(Some(request.id()), &no_initialize()));
+                }
                 Ok(Message::Request(request)) => match session.requests.begin(request.id()) {
                     Some(running) => {
                         let exchange = self.exchange(request, running, within(sent, place));
@@ -339,9 +337,8 @@ impl Pipe {
                     delivered.extend(reply.delivers);
                 }
             }
-            if !answers.is_empty() {
-                let texts: Vec<&str> = answers.iter().map(|answer| dispatch::text(answer)).collect();
-                outlet.deliver(Bytes::from(format!("[{}]", texts.join(",")))).await;
+            if let Some(array) = gathered(&answers) {
+                outlet.deliver(array).await;
                 // A message speaks of one task only, and this one holds the results of several.
                 for task in delivered {
                     gateway.fetched(&principal, &task).await;

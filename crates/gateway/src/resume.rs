@@ -98,6 +98,8 @@ fn over(
         Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
         Some(Ending::Faulted(fault)) => Err(fault_error(fault, &record.operation_id).into()),
         Some(Ending::Cancelled) => Err(RpcError::task_cancelled(&record.id).into()),
-        None => Ok(via.result(&id.request, &handle_tool::stand_in(gateway, record, Start::Fresh), OWN_INFO)),
+        None => {
+            Ok(via.own_result(&id.request, &handle_tool::stand_in(gateway, record, Start::Fresh), OWN_INFO))
+        }
     }
 }

@@ -276,7 +276,7 @@ fn lasts(checked: &Checked<'_>, handle: &Handle, start: Start, asked: HashSet<Qu
                 Follow::start(&checked.exchange.gateway, session, handle, None, Known::AsHandle).has(asked);
             }
             let result = handle_tool::stand_in(&checked.exchange.gateway, &record, start);
-            via.result(checked.exchange.request.id(), &result, server_info(&checked.upstream.says()))
+            via.own_result(checked.exchange.request.id(), &result, server_info(&checked.upstream.says()))
         }
     }
 }

@@ -30,6 +30,7 @@
 //! - [`dialect`]: tasks, in dialect A and dialect B
 
 pub mod answer;
+pub mod content;
 pub mod dialect;
 pub mod errors;
 pub mod handshake;

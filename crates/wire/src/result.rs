@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::json::{self, Object, string_literal};
+use crate::content::{blocks_for, is_said, messages_for, text_block};
+use crate::json::{self, Object};
 use crate::meta::{META, RELATED_TASK, SERVER_INFO};
 use crate::splice::{Edit, splice, splice_object};
 use crate::version::Version;
@@ -117,7 +118,8 @@ fn in_front(result: &Bytes, names: &[&str], members: &str) -> Option<Bytes> {
 }
 
 /// A tool result for a legacy client of `version`: without `resultType` and a modern server's `_meta`, and
-/// without what the version does not know (G-005, X-055). Content is turned into text rather than lost.
+/// without what the version does not know (G-005, X-055). Content is turned into text rather than lost: structured
+/// content that no text block says is put behind the others.
 #[must_use]
 pub fn for_legacy(result: &Bytes, version: Version) -> Bytes {
     let Some(text) = text(result) else { return result.clone() };
@@ -128,15 +130,14 @@ pub fn for_legacy(result: &Bytes, version: Version) -> Bytes {
     }
     edits.extend(without_meta(&object, &[META, SERVER_INFO]));
     let content = object.get("content");
-    let mut blocks = content.map(|content| blocks_for(content, version)).unwrap_or_default();
+    let mut blocks = content.and_then(|content| blocks_for(content, version));
     if let Some(structured) = object.get("structuredContent")
         && !(version.has_structured_output() && json::is_object(structured))
     {
         edits.push(Edit::remove(&["structuredContent"]));
-        let is_said =
-            content.and_then(|content| json::elements(content).ok()).is_some_and(|all| !all.is_empty());
-        if !is_said {
-            blocks = Some(format!("[{}]", text_block(structured)));
+        if !is_said(content.unwrap_or("[]"), structured) {
+            let said = blocks.as_deref().or(content).unwrap_or("[]");
+            blocks = Some(appended(said, &text_block(structured)));
         }
     }
     if let Some(blocks) = blocks {
@@ -148,60 +149,12 @@ pub fn for_legacy(result: &Bytes, version: Version) -> Bytes {
     edited(result, &object, &edits)
 }
 
-/// The content for a version that lacks some of it; `None` if nothing has to change.
-fn blocks_for(content: &str, version: Version) -> Option<String> {
-    if version.has_structured_output() && version.has_icons() {
-        return None;
+/// A list of blocks with one more at its end.
+fn appended(blocks: &str, block: &str) -> String {
+    match json::elements(blocks) {
+        Ok(all) if !all.is_empty() => format!("[{},{block}]", all.join(",")),
+        Ok(_) | Err(_) => format!("[{block}]"),
     }
-    let blocks = json::elements(content).ok()?;
-    let is_foreign = |block: &&str| {
-        let is_link = json::at(block, &["type"]) == Some("\"resource_link\"");
-        is_link
-            && (!version.has_structured_output()
-                || (!version.has_icons() && json::at(block, &["icons"]).is_some()))
-    };
-    if !blocks.iter().any(is_foreign) {
-        return None;
-    }
-    let rewritten = blocks.iter().map(|block| {
-        if !is_foreign(block) {
-            return String::from(*block);
-        }
-        if version.has_structured_output() {
-            let edits = [Edit::remove(&["icons"])];
-            let stripped = splice(block, &edits).ok().and_then(|bytes| String::from_utf8(bytes.into()).ok());
-            return stripped.unwrap_or_else(|| String::from(*block));
-        }
-        let uri = json::at(block, &["uri"]).and_then(json::string).unwrap_or_default();
-        match json::at(block, &["name"]).and_then(json::string) {
-            Some(name) => text_block(&format!("{name}: {uri}")),
-            None => text_block(&uri),
-        }
-    });
-    Some(format!("[{}]", rewritten.collect::<Vec<_>>().join(",")))
-}
-
-/// The messages of a prompt, each of which has one block of content; `None` if nothing has to change.
-fn messages_for(messages: &str, version: Version) -> Option<String> {
-    let messages = json::elements(messages).ok()?;
-    let mut is_changed = false;
-    let mut all = Vec::with_capacity(messages.len());
-    for message in messages {
-        let block =
-            json::at(message, &["content"]).and_then(|block| blocks_for(&format!("[{block}]"), version));
-        let block = block.as_deref().and_then(|block| block.strip_prefix('[')?.strip_suffix(']'));
-        let rewritten = block.and_then(|block| splice(message, &[Edit::set(&["content"], block)]).ok());
-        is_changed |= rewritten.is_some();
-        all.push(match rewritten.as_ref().and_then(text) {
-            Some(rewritten) => String::from(rewritten),
-            None => String::from(message),
-        });
-    }
-    is_changed.then(|| format!("[{}]", all.join(",")))
-}
-
-fn text_block(text: &str) -> String {
-    format!("{{\"type\":\"text\",\"text\":{}}}", string_literal(text))
 }
 
 pub(crate) fn text(bytes: &Bytes) -> Option<&str> {

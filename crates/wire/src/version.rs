@@ -3,6 +3,9 @@
 /// A protocol version that we speak. Later ones compare greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Version {
+    /// `2024-11-05`: the first; no audio, no annotations of tools. Its own transport, HTTP+SSE, is not spoken, but
+    /// clients of this version come over stdio and over Streamable HTTP.
+    V2024_11_05,
     /// `2025-03-26`: no tasks, batches.
     V2025_03_26,
     /// `2025-06-18`: no tasks, form elicitation.
@@ -24,8 +27,13 @@ pub enum Era {
 
 impl Version {
     /// All of them, newest first, as we list them.
-    pub const SUPPORTED: [Version; 4] =
-        [Version::V2026_07_28, Version::V2025_11_25, Version::V2025_06_18, Version::V2025_03_26];
+    pub const SUPPORTED: [Version; 5] = [
+        Version::V2026_07_28,
+        Version::V2025_11_25,
+        Version::V2025_06_18,
+        Version::V2025_03_26,
+        Version::V2024_11_05,
+    ];
 
     /// The newest that has a handshake.
     pub const NEWEST_LEGACY: Version = Version::V2025_11_25;
@@ -37,6 +45,7 @@ impl Version {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Version::V2024_11_05 => "2024-11-05",
             Version::V2025_03_26 => "2025-03-26",
             Version::V2025_06_18 => "2025-06-18",
             Version::V2025_11_25 => "2025-11-25",
@@ -54,7 +63,9 @@ impl Version {
     #[must_use]
     pub fn era(self) -> Era {
         match self {
-            Version::V2025_03_26 | Version::V2025_06_18 | Version::V2025_11_25 => Era::Legacy,
+            Version::V2024_11_05 | Version::V2025_03_26 | Version::V2025_06_18 | Version::V2025_11_25 => {
+                Era::Legacy
+            }
             Version::V2026_07_28 => Era::Modern,
         }
     }
@@ -123,8 +134,7 @@ impl Version {
         !self.is_modern()
     }
 
-    /// Whether tool results have `structuredContent`, tools `outputSchema` and content `resource_link`
-    /// (G-005).
+    /// Whether tool results have `structuredContent` and tools `outputSchema` (G-005).
     #[must_use]
     pub fn has_structured_output(self) -> bool {
         self >= Version::V2025_06_18
@@ -136,13 +146,31 @@ impl Version {
         self.is_modern()
     }
 
+    /// Whether content may be audio (G-005).
+    #[must_use]
+    pub fn has_audio(self) -> bool {
+        self >= Version::V2025_03_26
+    }
+
+    /// Whether tools have `annotations` (G-005).
+    #[must_use]
+    pub fn has_tool_annotations(self) -> bool {
+        self >= Version::V2025_03_26
+    }
+
+    /// Whether content may be a `resource_link` (G-005).
+    #[must_use]
+    pub fn has_resource_links(self) -> bool {
+        self >= Version::V2025_06_18
+    }
+
     /// Whether things have a `title` (G-005).
     #[must_use]
     pub fn has_titles(self) -> bool {
         self >= Version::V2025_06_18
     }
 
-    /// Whether things have `icons` (G-005).
+    /// Whether things have `icons`, and implementations a `websiteUrl` and a `description` (G-005).
     #[must_use]
     pub fn has_icons(self) -> bool {
         self >= Version::V2025_11_25

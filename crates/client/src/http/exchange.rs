@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::endpoint::{Endpoint, Got, Mirrored, Outgoing};
 use super::pool::{Care, SendError};
 use super::stream::{Ended, EventStream};
+use crate::gather::Gathering;
 use crate::heard::Heard;
 use crate::traffic::{Origin, Traffic};
 
@@ -85,13 +86,7 @@ impl Back<'_> {
         match message::parse(body.clone()) {
             Ok(Message::Response(response)) => answer = Some(response),
             // A server may put what it says before into the same body, as a batch of 2025-03-26.
-            Err(Malformed::Batch) => {
-                for message in message::parse_batch(&body).unwrap_or_default().into_iter().flatten() {
-                    if let Some(response) = self.hear(id, message) {
-                        answer = Some(response);
-                    }
-                }
-            }
+            Err(Malformed::Batch) => answer = self.hear_batch(id, &body),
             Ok(Message::Request(_) | Message::Notification(_)) | Err(_) => {}
         }
         let is_success = (200..300).contains(&status);
@@ -181,11 +176,8 @@ impl Back<'_> {
             return None;
         }
         let response = match message::parse(event.data.clone()) {
-            Ok(message) => self.hear(id, message)?,
-            Err(Malformed::Batch) => {
-                let all = message::parse_batch(&event.data).unwrap_or_default();
-                all.into_iter().flatten().filter_map(|message| self.hear(id, message)).last()?
-            }
+            Ok(message) => self.hear(id, message, None)?,
+            Err(Malformed::Batch) => self.hear_batch(id, &event.data)?,
             Err(malformed) => {
                 tracing::warn!(server = self.endpoint.server, %malformed, "an event of a server's is no MCP message");
                 return None;
@@ -195,26 +187,47 @@ impl Back<'_> {
         (is_for(id, &response) || is_unnamed_error).then(|| Heard::response(&response))
     }
 
-    /// Passes on what is no response.
-    fn hear(&self, id: u64, message: Message) -> Option<Response> {
+    /// Passes on what is no response. `batch` is what it came in, if not alone.
+    fn hear(&self, id: u64, message: Message, batch: Option<&Arc<Gathering>>) -> Option<Response> {
         let origin = Origin::Stream(id);
         match message {
             Message::Response(response) => return Some(response),
             Message::Notification(notification) => self.traffic.notified(&origin, &notification),
-            Message::Request(request) => {
-                let (endpoint, session) = (self.endpoint.clone(), self.session.clone());
-                let mirrored = self.resume.map(|resume| resume.mirrored.clone()).unwrap_or_default();
-                self.traffic
-                    .asked(&origin, &request, move |reply| respond(endpoint, session, mirrored, reply));
-            }
+            Message::Request(request) => match batch {
+                Some(batch) => self.traffic.asked(&origin, &request, batch.slot()),
+                None => self.traffic.asked(&origin, &request, self.responder()),
+            },
         }
         None
+    }
+
+    /// Reads a batch of 2025-03-26 (D-005); replies go back together. Gives the response that is meant for this
+    /// request, or else the last one.
+    fn hear_batch(&self, id: u64, batch: &Bytes) -> Option<Response> {
+        let replies = Gathering::new(self.responder());
+        let mut answer: Option<Response> = None;
+        for message in message::parse_batch(batch).unwrap_or_default().into_iter().flatten() {
+            if let Some(response) = self.hear(id, message, Some(&replies))
+                && !answer.as_ref().is_some_and(|answer| is_for(id, answer))
+            {
+                answer = Some(response);
+            }
+        }
+        answer
+    }
+
+    fn responder(&self) -> impl FnOnce(Bytes) + Send + 'static {
+        let (endpoint, session) = (self.endpoint.clone(), self.session.clone());
+        let mirrored = self.resume.map(|resume| resume.mirrored.clone()).unwrap_or_default();
+        move |reply| respond(endpoint, session, mirrored, reply)
     }
 }
 
 /// Posts the response to a server's request.
 pub(crate) fn respond(endpoint: Arc<Endpoint>, session: Option<Arc<str>>, mirrored: Mirrored, reply: Bytes) {
-    tokio::spawn(async move {
+    // The last of a batch may be given up while the runtime ends; then nobody can be told.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
         let patience = Some(endpoint.read_timeout);
         let post = Outgoing { mirrored, session, patience, ..Outgoing::post(reply, Care::Once) };
         let problem = match endpoint.send(post).await {

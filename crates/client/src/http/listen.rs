@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use taskgate_wire::message::{self, Message};
+use taskgate_wire::message::{self, Malformed, Message};
 use tokio::time::{Instant, sleep};
 
 use super::endpoint::{Endpoint, Got, Mirrored, Outgoing};
 use super::exchange::{Place, respond};
 use super::pool::{Care, SendError};
+use crate::gather::Gathering;
 use crate::traffic::{Origin, Traffic};
 
 /// Keeps the stream open as long as the server offers it; ends when it does not.
@@ -38,18 +39,22 @@ pub(crate) async fn listen(
                 let opened = Instant::now();
                 while let Ok(event) = stream.next().await {
                     place.note(&event);
-                    let Ok(message) = message::parse(event.data) else { continue };
-                    match message {
-                        Message::Notification(notification) => traffic.notified(&Origin::Pipe, &notification),
-                        Message::Request(request) => {
-                            let (endpoint, session, mirrored) =
-                                (endpoint.clone(), session.clone(), mirrored.clone());
-                            traffic.asked(&Origin::Pipe, &request, move |reply| {
-                                respond(endpoint, session, mirrored, reply);
-                            });
+                    let responder = || {
+                        let (endpoint, session, mirrored) =
+                            (endpoint.clone(), session.clone(), mirrored.clone());
+                        move |reply| respond(endpoint, session, mirrored, reply)
+                    };
+                    match message::parse(event.data.clone()) {
+                        Ok(message) => hear(&traffic, message, responder()),
+                        // D-005: replies go back together.
+                        Err(Malformed::Batch) => {
+                            let replies = Gathering::new(responder());
+                            let messages = message::parse_batch(&event.data).unwrap_or_default();
+                            for message in messages.into_iter().flatten() {
+                                hear(&traffic, message, replies.slot());
+                            }
                         }
-                        // there are none.
-                        Message::Response(_) => {}
+                        Err(_) => {}
                     }
                 }
                 if opened.elapsed().as_secs() > 5 {
@@ -62,5 +67,14 @@ pub(crate) async fn listen(
         }
         attempts += 1;
         sleep(place.wait(attempts)).await;
+    }
+}
+
+fn hear(traffic: &Arc<Traffic>, message: Message, respond: impl FnOnce(Bytes) + Send + 'static) {
+    match message {
+        Message::Notification(notification) => traffic.notified(&Origin::Pipe, &notification),
+        Message::Request(request) => traffic.asked(&Origin::Pipe, &request, respond),
+        // there are none.
+        Message::Response(_) => {}
     }
 }

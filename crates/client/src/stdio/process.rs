@@ -21,6 +21,7 @@ use super::lines::Lines;
 use super::pending::{Pending, Waiting};
 use super::stderr::Stderr;
 use crate::config::{InheritEnv, ServerConfig, Transport};
+use crate::gather::Gathering;
 use crate::guard::{self, Guard};
 use crate::heard::Heard;
 use crate::hears::{ServerEvent, Voice};
@@ -362,7 +363,7 @@ impl Reader {
             match self.input.next().await {
                 Read::Line(line) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Read::Line(line) => match message::parse(line.clone()) {
-                    Ok(message) => self.hear(message),
+                    Ok(message) => self.hear(message, None),
                     Err(Malformed::Batch) => self.hear_batch(&line),
                     Err(malformed) => {
                         if !self.skip(&line, &malformed) {
@@ -381,7 +382,8 @@ impl Reader {
         }
     }
 
-    fn hear(&mut self, message: Message) {
+    /// `batch` is what it came in, if not alone.
+    fn hear(&mut self, message: Message, batch: Option<&Arc<Gathering>>) {
         self.rubbish = 0;
         match message {
             Message::Response(response) => {
@@ -396,20 +398,27 @@ impl Reader {
                 }
             }
             Message::Notification(notification) => self.traffic.notified(&Origin::Pipe, &notification),
-            Message::Request(request) => {
-                let lines = self.lines.clone();
-                self.traffic.asked(&Origin::Pipe, &request, move |reply| {
-                    // The process may be gone, and the question with it.
-                    let _ = lines.send(None, reply);
-                });
-            }
+            Message::Request(request) => match batch {
+                Some(batch) => self.traffic.asked(&Origin::Pipe, &request, batch.slot()),
+                None => {
+                    let lines = self.lines.clone();
+                    self.traffic.asked(&Origin::Pipe, &request, move |reply| {
+                        // The process may be gone, and the question with it.
+                        let _ = lines.send(None, reply);
+                    });
+                }
+            },
         }
     }
 
-    /// Only 2025-03-26 has batches (D-005); they are taken from whoever sends one.
+    /// Only 2025-03-26 has batches (D-005); they are taken from whoever sends one. Replies go back together.
     fn hear_batch(&mut self, line: &bytes::Bytes) {
+        let lines = self.lines.clone();
+        let batch = Gathering::new(move |replies| {
+            let _ = lines.send(None, replies);
+        });
         for message in message::parse_batch(line).unwrap_or_default().into_iter().flatten() {
-            self.hear(message);
+            self.hear(message, Some(&batch));
         }
     }
 

@@ -88,6 +88,17 @@ def call(message):
     elif name == "turn-round":
         said = [ask("p-%s" % id, "ping"), ask("t-%s" % id, "tasks/get", {"taskId": "up:1"})]
         reply(id, text(json.dumps(said)))
+    elif name == "batch":
+        # Requests of two kinds, a notification and rubbish in one; then the result together with progress.
+        send([{"jsonrpc": "2.0", "id": "b1", "method": "ping"},
+              {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "in a batch"}},
+              {"jsonrpc": "2.0", "id": "b2", "method": "roots/list"},
+              {"nonsense": True},
+              {"jsonrpc": "2.0", "id": "b3", "method": "tasks/get", "params": {"taskId": "x"}}])
+        BATCHED.wait()
+        send([{"jsonrpc": "2.0", "method": "notifications/progress",
+               "params": {"progressToken": token, "progress": 1}},
+              {"jsonrpc": "2.0", "id": id, "result": text(json.dumps(REPLIES))}])
     elif name == "improper":
         # Modern servers send no requests; whoever answers one is told on.
         WAITING["imp"] = threading.Event()
@@ -206,6 +217,9 @@ def task_method(message):
 
 
 def serve(message):
+    if isinstance(message, list):
+        REPLIES.extend(message)
+        return BATCHED.set()
     method, id = message.get("method"), message.get("id")
     if method is None:
         ASKED[id] = message.get("result", message.get("error"))
@@ -275,6 +289,8 @@ def subscription(id):
     return {"_meta": {"io.modelcontextprotocol/subscriptionId": id}}
 
 
+REPLIES = []
+BATCHED = threading.Event()
 CANCELLED = []
 LISTENS = []
 ROOTS = threading.Event()
@@ -294,7 +310,7 @@ def main():
     for line in sys.stdin:
         message = json.loads(line)
         threading.Thread(target=serve, args=(message,), daemon=True).start() \
-            if message.get("method") in ("tools/call", "tasks/result", "announce") else serve(message)
+            if isinstance(message, dict) and message.get("method") in ("tools/call", "tasks/result", "announce") else serve(message)
     if "stubborn" in BEHAVIOUR:
         time.sleep(1000)
 

@@ -1,5 +1,6 @@
 //! The HTTP listener: connections, paths and methods (A-122, B-031).
 
+mod batch;
 mod body;
 mod get;
 pub(crate) mod guard;

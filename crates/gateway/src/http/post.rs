@@ -15,13 +15,13 @@ use tokio::sync::mpsc;
 
 use super::body::{Answering, Body, Resume, Work};
 use super::guard::{self, Accepts};
-use super::{Caller, respond};
+use super::{Caller, batch, respond};
 use crate::dispatch::{self, Exchange, Via};
 use crate::event_id::{Answers, EventId};
 use crate::modern::Modern;
 use crate::outlet::{Outlet, Piece};
 use crate::pipe::Sent;
-use crate::reply::{End, Reply};
+use crate::reply::Reply;
 use crate::session::Session;
 use crate::{incoming, initialize};
 
@@ -82,7 +82,7 @@ pub(super) async fn post(caller: Caller, body: Incoming) -> Response<Body> {
             (_, _) => respond::refusal(StatusCode::NOT_FOUND, &RpcError::session_unknown()),
         },
         Placement::Batch => match session {
-            SessionHeader::Known(session) => batch(caller, session, &body).await,
+            SessionHeader::Known(session) => batch::batch(caller, session, &body, accepts).await,
             SessionHeader::Absent | SessionHeader::Unknown => {
                 respond::refusal(StatusCode::NOT_FOUND, &RpcError::session_unknown())
             }
@@ -232,7 +232,7 @@ async fn legacy(caller: Caller, session: Arc<Session>, message: Message, accepts
 
 /// The way on which a request's own messages go. Where its client reads no streams there is none, and whoever would ask
 /// something on it hears so at once.
-fn way(streams: bool) -> (Outlet, mpsc::Receiver<Piece>) {
+pub(super) fn way(streams: bool) -> (Outlet, mpsc::Receiver<Piece>) {
     let (outlet, mut pieces) = Outlet::new();
     if !streams {
         pieces.close();
@@ -246,12 +246,6 @@ fn legacy_work(
     request: Request,
     streams: bool,
 ) -> Result<Work, Box<Reply>> {
-    let Some(running) = session.requests.begin(request.id()) else {
-        let error = RpcError::invalid_request(
-            "A request with this id is under way already, or too many are under way in this session",
-        );
-        return Err(Box::new(Reply::error(StatusCode::OK, Some(request.id()), &error)));
-    };
     let (outlet, pieces) = way(streams);
     let answers = if request.method() == "tasks/result" { Answers::Result } else { Answers::Call };
     let resume = Resume {
@@ -259,7 +253,25 @@ fn legacy_work(
         primes: session.version().has_tasks_a(),
     };
     let outlives = request.method() == "tools/call";
-    let exchange = Exchange {
+    let exchange = legacy_exchange(caller, session, request, outlet)?;
+    let future = Box::pin(dispatch::request(exchange, Via::Legacy(session.clone())));
+    Ok(Work { answer: Answering::new(future, outlives), pieces, ids: None, resume: Some(resume) })
+}
+
+/// A request of a session, which can be taken back by its id from now on.
+pub(super) fn legacy_exchange(
+    caller: &Caller,
+    session: &Session,
+    request: Request,
+    outlet: Outlet,
+) -> Result<Exchange, Box<Reply>> {
+    let Some(running) = session.requests.begin(request.id()) else {
+        let error = RpcError::invalid_request(
+            "A request with this id is under way already, or too many are under way in this session",
+        );
+        return Err(Box::new(Reply::error(StatusCode::OK, Some(request.id()), &error)));
+    };
+    Ok(Exchange {
         gateway: caller.gateway.clone(),
         policy: caller.policy.clone(),
         principal: caller.principal.clone(),
@@ -269,71 +281,5 @@ fn legacy_work(
         running: Some(running),
         stopping: caller.gateway.stopping.clone(),
         headers: None,
-    };
-    let future = Box::pin(dispatch::request(exchange, Via::Legacy(session.clone())));
-    Ok(Work { answer: Answering::new(future, outlives), pieces, ids: None, resume: Some(resume) })
-}
-
-/// Messages in one batch; 2025-03-26 sets no bound, so we do.
-const BATCH_MAX: usize = 100;
-
-/// A batch of 2025-03-26: its answers come together in one array (D-005). What its requests would say on a stream of
-/// their own goes to the session's standing stream or nowhere.
-async fn batch(caller: Caller, session: Arc<Session>, body: &Bytes) -> Response<Body> {
-    let messages = match message::parse_batch(body) {
-        Ok(messages) if messages.len() <= BATCH_MAX => messages,
-        Ok(_) => {
-            let error = RpcError::invalid_request(format!("A batch has at most {BATCH_MAX} messages"));
-            return respond::refusal(StatusCode::BAD_REQUEST, &error);
-        }
-        Err(malformed) => return respond::refusal(StatusCode::BAD_REQUEST, &malformed.to_rpc()),
-    };
-    let each = messages.into_iter().map(|message| one_of_batch(&caller, &session, message));
-    let answers: Vec<Bytes> = futures_util::future::join_all(each).await.into_iter().flatten().collect();
-    if answers.is_empty() {
-        return respond::bare(StatusCode::ACCEPTED);
-    }
-    let mut array = vec![b'['];
-    for (at, answer) in answers.iter().enumerate() {
-        if at > 0 {
-            array.push(b',');
-        }
-        array.extend_from_slice(answer);
-    }
-    array.push(b']');
-    respond::from_reply(Reply::message(StatusCode::OK, Bytes::from(array)))
-}
-
-async fn one_of_batch(
-    caller: &Caller,
-    session: &Arc<Session>,
-    message: Result<Message, message::Malformed>,
-) -> Option<Bytes> {
-    let reply = match message {
-        Ok(Message::Request(request)) if request.method() == "initialize" => {
-            let error = RpcError::invalid_request("initialize cannot be part of a batch");
-            Reply::error(StatusCode::OK, Some(request.id()), &error)
-        }
-        Ok(Message::Request(request)) => match legacy_work(caller, session, request, false) {
-            Ok(Work { mut answer, pieces, .. }) => {
-                drop(pieces);
-                std::future::poll_fn(|cx| answer.poll(cx)).await
-            }
-            Err(reply) => *reply,
-        },
-        Ok(Message::Notification(notification)) => {
-            incoming::notification(&caller.gateway, session, &notification).await;
-            return None;
-        }
-        Ok(Message::Response(response)) => {
-            // A batch has no place for the refusal of an answer; the question stays open and is asked again.
-            let _ = incoming::response(&caller.gateway, session, &response).await;
-            return None;
-        }
-        Err(malformed) => Reply::error(StatusCode::OK, malformed.id(), &malformed.to_rpc()),
-    };
-    match reply.end {
-        End::Message(message) => Some(message),
-        End::Silence | End::Severed => None,
-    }
+    })
 }

@@ -9,6 +9,7 @@ mod dialect_b;
 mod http_client;
 mod legacy;
 mod modern;
+mod old_versions;
 mod passing;
 mod pipe;
 mod plain;

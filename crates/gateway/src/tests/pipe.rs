@@ -55,9 +55,13 @@ impl Piped {
     }
 
     pub(super) async fn initialize(&mut self, capabilities: Value) -> Value {
+        self.initialize_at("2025-11-25", capabilities).await
+    }
+
+    pub(super) async fn initialize_at(&mut self, version: &str, capabilities: Value) -> Value {
         let opened = self
             .ask(json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": capabilities,
+                "protocolVersion": version, "capabilities": capabilities,
                 "clientInfo": {"name": "t", "version": "1"},
             }}))
             .await;

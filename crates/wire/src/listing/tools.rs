@@ -175,5 +175,8 @@ fn tool_edits(tool: &Tool<'_>, rewrite: &Rewrite<'_>) -> Vec<Edit<'static>> {
     if has("title") && !front.has_titles() {
         edits.push(Edit::remove(&["title"]));
     }
+    if has("annotations") && !front.has_tool_annotations() {
+        edits.push(Edit::remove(&["annotations"]));
+    }
     edits
 }

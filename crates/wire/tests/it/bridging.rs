@@ -405,7 +405,7 @@ fn a_017_b_022_b_056_b_120_x_001_handshakes_show_the_back_with_our_own_tasks() {
         }
     }
     insta::assert_snapshot!(shown);
-    assert!(BackSelf::read_initialize(r#"{"protocolVersion":"2024-11-05","capabilities":{}}"#).is_err());
+    assert!(BackSelf::read_initialize(r#"{"protocolVersion":"2024-10-07","capabilities":{}}"#).is_err());
 }
 
 #[test]

@@ -10,3 +10,4 @@ mod placing;
 mod schema;
 mod streams;
 mod tasks;
+mod versions;

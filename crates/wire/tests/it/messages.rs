@@ -151,7 +151,7 @@ fn what_we_author_is_valid() {
     valid("MissingRequiredClientCapabilityError", &RpcError::tasks_extension_required());
     valid("UnsupportedProtocolVersionError", &RpcError::unsupported_version("1900-01-01"));
     let listed = RpcError::unsupported_version("1900-01-01").supported_versions();
-    assert_eq!(listed, ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"]);
+    assert_eq!(listed, ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
 }
 
 proptest! {
