@@ -24,6 +24,12 @@ pub(crate) enum Chore {
         #[arg(value_name = "ROW")]
         rows: Vec<String>,
     },
+    /// Show what is read leniently, for which peer, and what holds it
+    Leniency {
+        /// Write docs/leniency.md instead
+        #[arg(long)]
+        write: bool,
+    },
     /// Play every client with every server, and write docs/matrix.md and docs/captures.md
     Matrix(Matrix),
     /// Put bugs in, one after the other, and see that the tests find them

@@ -10,7 +10,7 @@
 //! - [`sqlite`]: bare durable group commit
 //! - [`report`]: figures, marks, the table
 //! - [`seeded`]: bugs that the tests must find
-//! - [`rows`]: which rows of the specification have a test
+//! - [`rows`]: which rows of the specification have a test, and what is read leniently
 #![expect(clippy::print_stdout, reason = "a chore's output is its purpose")]
 
 mod args;
@@ -39,6 +39,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Bench(options) => bench::run(&options),
         Chore::Rows { rows } => rows::run(&rows),
         Chore::SeededBugs { bugs } => seeded::run(&bugs),
+        Chore::Leniency { write } => rows::leniency::run(write),
         Chore::Matrix(options) => matrix::run(&options),
         Chore::Faults(options) => faults::run(&options),
         Chore::Load(options) => crowd::run(&options),

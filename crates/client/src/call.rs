@@ -108,7 +108,8 @@ impl Core {
         let error = match heard {
             Heard::Error(error) => read_error(error),
             Heard::Result(result) if form == Asking::Held && tasks == BackTasks::A => {
-                // server-everything says it in a tool result (peers.md row 7).
+                // server-everything says it in a tool result.
+                // Leniency: refusal-in-text
                 let text = std::str::from_utf8(result).unwrap_or_default();
                 let says_so = result::is_error(text)
                     && result::first_text(text)
@@ -126,7 +127,7 @@ impl Core {
             (Asking::Held, BackTasks::A, code::METHOD_NOT_FOUND | code::INVALID_REQUEST) => {
                 Some(Asking::Augmented)
             }
-            // FastMCP 4 (peers.md row 6); B-061
+            // B-061
             (Asking::Held, BackTasks::B, code::MISSING_CLIENT_CAPABILITY) => {
                 let wanted = error.data.as_deref().and_then(|data| {
                     json::at(data, &["requiredCapabilities", "extensions", TASKS_EXTENSION])
@@ -134,7 +135,7 @@ impl Core {
                 wanted.map(|_| Asking::Directed)
             }
             (Asking::Augmented, _, code::METHOD_NOT_FOUND | code::INVALID_REQUEST | code::INVALID_PARAMS) => {
-                // -32602 may be about the arguments; then the plain call is refused alike. Not where the tool is
+                // Leniency: refusal-as-invalid. -32602 may be about the arguments; then the plain call is refused alike. Not where the tool is
                 // known to take nothing but tasks.
                 (self.known_support(tool) != Some(TaskSupport::Required)).then_some(Asking::Held)
             }

@@ -99,6 +99,7 @@ impl Core {
                 let read = read_error(&error);
                 match about_task(&read) {
                     // pmcp says so of a task that failed, too (against A-060).
+                    // Leniency: failure-not-completed
                     About::NotYet => match self.failure(upstream).await {
                         Some(words) => raised(words),
                         None => return Err(LookError::Transient(self.named("it has no result yet"))),
@@ -272,6 +273,7 @@ impl Core {
             return Ok(Answer::Returned { is_error, result: result::canonical(result) });
         }
         // Python mcp 1.30 keeps no result of a task that failed; only its status says so, and why.
+        // Leniency: failure-without-result
         if let Some(words) = self.failure(upstream).await {
             return Ok(raised(words));
         }
@@ -353,7 +355,11 @@ fn raised(words: Option<String>) -> Answer {
 }
 
 /// What an error in answer to `tasks/*` is about. The codes do not tell: `-32602` is an unknown task, a result that
-/// is not there yet (FastMCP 2 and 3, peers.md row 5), and what the underlying call may have been answered with.
+/// is not there yet (FastMCP 2 and 3), and what the underlying call may have been answered with; pmcp has `-32603` for
+/// an unknown task.
+///
+/// Leniency: unheld-result
+/// Leniency: unknown-task-in-words
 enum About {
     Unknown,
     NotYet,

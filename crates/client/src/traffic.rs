@@ -551,6 +551,7 @@ impl State {
             }
         }
         // FastMCP 3 does not say which task asks. Where there is one only, it is clear.
+        // Leniency: unnamed-question
         let mut watched = self.watchers.values();
         match (watched.next(), watched.next()) {
             (Some(only), None) => Whose::Call(only.events.clone()),

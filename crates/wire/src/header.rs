@@ -27,7 +27,9 @@ pub const PARAM_PREFIX: &str = "mcp-param-";
 /// Whether a missing `Mcp-Name` on `tasks/*` is let through (G-018, Q-014).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum TaskName {
-    /// It is: FastMCP 4.1 clients leave it out (peers.md row 1). One that is there must still be right.
+    /// It is: FastMCP 4.1 clients leave it out. One that is there must still be right.
+    ///
+    /// Leniency: no-mcp-name
     #[default]
     MayBeMissing,
     /// It is not.

@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 /// Judges an HTTP answer. `body` is the response message, if the body held one; it is looked at whatever the
-/// status is (peers.md row 11).
+/// status is.
 #[must_use]
 pub fn judge_http(status: u16, body: Option<&Response>) -> Verdict {
     match status {
@@ -39,8 +39,9 @@ pub fn judge_stdio(answer: Option<&Response>) -> Verdict {
     judge(answer)
 }
 
-/// Not one particular error means legacy: whatever is no discover result and no modern error does (B-027,
-/// peers.md row 10).
+/// Not one particular error means legacy: whatever is no discover result and no modern error does (B-027).
+///
+/// Leniency: any-discover-error
 fn judge(answer: Option<&Response>) -> Verdict {
     match answer.map(Response::outcome) {
         Some(Outcome::Result(result)) => {

@@ -11,7 +11,9 @@ pub fn write(at: UnixMillis) -> String {
 }
 
 /// Reads RFC 3339: milliseconds and `Z` from TypeScript, microseconds from Python 1.x, `+00:00` with micro-
-/// or nanoseconds from FastMCP 4, rmcp and pmcp (peers.md row 15). `None` for anything else.
+/// or nanoseconds from FastMCP 4, rmcp and pmcp. `None` for anything else.
+///
+/// Leniency: any-time
 #[must_use]
 pub fn parse(text: &str) -> Option<UnixMillis> {
     let at: Timestamp = text.trim().parse().ok()?;

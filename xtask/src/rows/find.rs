@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::cite;
 
-/// Where tests are.
+/// Where tests and what they test are.
 const FOLDERS: [&str; 1] = ["crates"];
 
 /// One test.
@@ -25,13 +25,25 @@ pub(super) struct Test {
 /// If a source file cannot be read.
 pub(super) fn tests(root: &Path) -> anyhow::Result<Vec<Test>> {
     let mut found = Vec::new();
-    for folder in FOLDERS {
-        walk(root, &root.join(folder), &mut found)?;
-    }
+    sources(root, &mut |file, text| {
+        found.extend(names(text).map(|name| Test { name: name.to_owned(), file: file.to_owned() }));
+    })?;
     Ok(found)
 }
 
-fn walk(root: &Path, folder: &Path, found: &mut Vec<Test>) -> anyhow::Result<()> {
+/// Shows each source file, below the repository, and its text.
+///
+/// # Errors
+///
+/// If one cannot be read.
+pub(super) fn sources(root: &Path, show: &mut dyn FnMut(&str, &str)) -> anyhow::Result<()> {
+    for folder in FOLDERS {
+        walk(root, &root.join(folder), show)?;
+    }
+    Ok(())
+}
+
+fn walk(root: &Path, folder: &Path, show: &mut dyn FnMut(&str, &str)) -> anyhow::Result<()> {
     let unreadable = || format!("{} cannot be read", folder.display());
     let mut entries: Vec<_> = fs::read_dir(folder)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -44,13 +56,12 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<Test>) -> anyhow::Result<()>
         if path.is_dir() {
             let is_ours = path.file_name().is_some_and(|name| name != "target" && name != "node_modules");
             if is_ours {
-                walk(root, &path, found)?;
+                walk(root, &path, show)?;
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text =
                 fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-            let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            found.extend(names(&text).map(|name| Test { name: name.to_owned(), file: file.clone() }));
+            show(&path.strip_prefix(root).unwrap_or(&path).display().to_string(), &text);
         }
     }
     Ok(())

@@ -105,7 +105,7 @@ fn row(id: &str) -> anyhow::Result<Row> {
     Row::parse(id).with_context(|| format!("{id} is no row's number; one looks like A-047"))
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<T> {
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} makes no sense", path.display()))
 }

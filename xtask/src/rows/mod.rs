@@ -2,10 +2,12 @@
 //!
 //! - [`cite`]: the rows that a test's name cites
 //! - [`find`]: the tests there are, by their names
+//! - [`leniency`]: what is read leniently, for whom, and what holds it
 //! - [`lists`]: the committed lists of rows and exceptions
 
 mod cite;
 mod find;
+pub(crate) mod leniency;
 mod lists;
 
 use std::collections::BTreeMap;

@@ -217,6 +217,8 @@ pub(crate) fn post(url: &str, headers: &[(&str, &str)], message: &Value) -> Answ
 
 fn exchange(host: &str, request: &str) -> Answer {
     let mut stream = TcpStream::connect(host).unwrap();
+    // Longer than anything that is waited for here.
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();

@@ -20,6 +20,8 @@ use crate::config::{ServerConfig, Transport};
 /// A body that stands still for this long is given up.
 const BODY_STALL: Duration = Duration::from_secs(60);
 /// Redirects within the origin that are followed: a missing slash at the end of a path takes one.
+///
+/// Leniency: redirect
 const REDIRECTS_MAX: u32 = 3;
 
 /// Headers that mirror the version and the body of a request.

@@ -81,6 +81,8 @@ struct Back<'a> {
 
 impl Back<'_> {
     /// Reads a whole body. A JSON-RPC message in it counts on any status.
+    ///
+    /// Leniency: error-on-any-status
     fn judge(&self, id: u64, status: u16, body: Bytes) -> Heard {
         let mut answer = None;
         match message::parse(body.clone()) {
@@ -94,7 +96,7 @@ impl Back<'_> {
             Some(response) if self.says_session_gone(id, status, &response) => Heard::SessionGone,
             Some(response) if is_for(id, &response) => Heard::response(&response),
             Some(response) => match response.outcome() {
-                // Refused before the request was read: its id is null or made up (peers.md row 10).
+                // Refused before the request was read: its id is null or made up.
                 Outcome::Error(_) => Heard::response(&response),
                 Outcome::Result(_) => Heard::Nonsense(String::from("it answered another request than ours")),
             },
@@ -107,7 +109,9 @@ impl Back<'_> {
         }
     }
 
-    /// A-134 asks for 404; some servers answer 400 to a session that they do not know.
+    /// A-134 asks for 404; server-everything answers 400 to a session that it does not know.
+    ///
+    /// Leniency: session-gone-in-words
     fn says_session_gone(&self, id: u64, status: u16, response: &Response) -> bool {
         if self.session.is_none() || !matches!(status, 400 | 404) {
             return false;
@@ -244,7 +248,7 @@ pub(crate) fn respond(endpoint: Arc<Endpoint>, session: Option<Arc<str>>, mirror
 fn is_for(id: u64, response: &Response) -> bool {
     response.id().is_some_and(|answered| {
         answered.as_u64() == Some(id)
-            // Servers that make strings of ids.
+            // Servers that make strings of ids. Leniency: id-as-text
             || json::string(answered.as_json()).is_some_and(|text| text.parse() == Ok(id))
     })
 }

@@ -412,6 +412,8 @@ impl Reader {
     }
 
     /// Only 2025-03-26 has batches (D-005); they are taken from whoever sends one. Replies go back together.
+    ///
+    /// Leniency: batch-of-any-server
     fn hear_batch(&mut self, line: &bytes::Bytes) {
         let lines = self.lines.clone();
         let batch = Gathering::new(move |replies| {
@@ -423,6 +425,8 @@ impl Reader {
     }
 
     /// `false` once it is too much.
+    ///
+    /// Leniency: rubbish-between-messages
     fn skip(&mut self, line: &[u8], malformed: &Malformed) -> bool {
         self.rubbish += 1;
         if self.rubbish <= RUBBISH_TOLD {

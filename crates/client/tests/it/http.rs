@@ -397,6 +397,25 @@ async fn x_052_a_json_rpc_error_counts_on_any_status_and_a_bare_refusal_is_an_er
 }
 
 #[tokio::test]
+async fn a_003_an_id_that_came_back_as_text_is_still_ours() {
+    let web = Web::legacy(with_tasks(), |seen| {
+        let id = seen.body["id"].to_string();
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": text("fine")});
+        match seen.tool() {
+            "streamed" => events(&[&event(answer)]),
+            "another" => whole(200, json!({"jsonrpc": "2.0", "id": "77", "result": text("not ours")})),
+            _ => whole(200, answer),
+        }
+    })
+    .await;
+    let (_servers, session) = open(legacy(http(&web.url)), "{}").await;
+    assert_eq!(returned(session.call(tool("whole", Asking::Held)).answer.await), "fine");
+    assert_eq!(returned(session.call(tool("streamed", Asking::Held)).answer.await), "fine");
+    let Answer::Nonsense(why) = session.call(tool("another", Asking::Held)).answer.await else { panic!() };
+    assert!(why.contains("another request"), "{why}");
+}
+
+#[tokio::test]
 async fn b_128_b_129_a_round_of_questions_keeps_the_state_byte_for_byte() {
     let web = Web::modern(|seen| match seen.body["params"]["inputResponses"].is_null() {
         true => {

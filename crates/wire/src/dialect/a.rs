@@ -170,7 +170,7 @@ pub fn augment(params: &str, ttl: Option<Millis>) -> Result<Bytes, message::Malf
     splice(params, &[Edit::set(&["task"], wish)])
 }
 
-/// The key under which FastMCP 2 announced a task, before the release (peers.md row 4).
+/// The key under which FastMCP 2 announced a task, before the release.
 const PRE_RELEASE: &str = "modelcontextprotocol.io/task";
 
 pub(crate) fn is_create_result(object: &Object<'_>) -> bool {
@@ -185,8 +185,10 @@ pub(crate) fn is_create_result(object: &Object<'_>) -> bool {
 /// [`UpstreamFault`]: a task that makes no sense (G-025).
 ///
 /// # Leniency
-/// - A missing `ttl` counts as none (Python 1.23 to 1.30, peers.md row 3), and so does a missing time.
-/// - FastMCP 2 announces the task in `_meta` beside empty content (peers.md row 4).
+/// - A missing `ttl` counts as none (Python 1.23 to 1.30).
+///   Leniency: no-ttl
+/// - FastMCP 2 announces the task in `_meta` beside empty content, and says no times.
+///   Leniency: task-in-meta
 pub fn read_create(result: &str) -> Result<Option<BackTask>, UpstreamFault> {
     let Ok(object) = Object::parse(result) else { return Err(UpstreamFault::new("the result is no object")) };
     if !is_create_result(&object) {
@@ -214,6 +216,7 @@ pub fn read_create(result: &str) -> Result<Option<BackTask>, UpstreamFault> {
 ///
 /// # Leniency
 /// - pmcp 2.23 nests the task, as in the result of a creation.
+///   Leniency: nested-task
 pub fn read_task(task: &str) -> Result<BackTask, UpstreamFault> {
     let object = Object::parse(task).map_err(|error| UpstreamFault::new(error.to_string()))?;
     let nested = if object.get("taskId").is_some() { None } else { object.object("task") };

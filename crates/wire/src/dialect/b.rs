@@ -120,6 +120,7 @@ pub fn read_create(result: &str) -> Result<BackTask, UpstreamFault> {
 /// # Leniency
 /// - An absent `resultType` is *complete* (B-012), and so is `task`, which early examples showed.
 /// - The inlined result may lack its `resultType`.
+///   Leniency: task-of-an-early-example
 pub fn read_task(task: &Bytes) -> Result<BackTask, UpstreamFault> {
     let text = result::text(task).unwrap_or_default();
     let object = Object::parse(text).map_err(|error| UpstreamFault::new(error.to_string()))?;
@@ -154,6 +155,8 @@ pub fn read_task(task: &Bytes) -> Result<BackTask, UpstreamFault> {
 }
 
 /// Whether a notification on a listen stream is about a task: one preview sent dialect A's name.
+///
+/// Leniency: old-name-of-pushes
 #[must_use]
 pub fn is_task_notification(method: &str) -> bool {
     method == "notifications/tasks" || method == "notifications/tasks/status"

@@ -14,7 +14,9 @@ pub type BackStatus = Status;
 /// A back's task, in whichever dialect it came.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackTask {
-    /// The back's id. Python 1.30 puts colons into it (peers.md row 8); no alphabet is assumed.
+    /// The back's id. Python 1.30 puts colons into it; no alphabet is assumed.
+    ///
+    /// Leniency: any-task-id
     pub id: String,
     /// Where it stands, in the back's own dialect: *failed* in A may still have a result.
     pub status: BackStatus,

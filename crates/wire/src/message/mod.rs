@@ -169,9 +169,10 @@ pub enum OutcomeBytes {
 }
 
 impl Response {
-    /// The id of the request it answers. An error may have none: TypeScript servers say `null` when they
-    /// refuse before reading the request, and Python ones make up the string `server-error` (peers.md row
-    /// 10).
+    /// The id of the request it answers. An error may have none: TypeScript servers say `null` when they refuse
+    /// before reading the request, and Python ones make up the string `server-error`.
+    ///
+    /// Leniency: unnamed-error
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
         self.id.as_ref()

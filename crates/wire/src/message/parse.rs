@@ -15,9 +15,12 @@ use crate::json::{is_named, string};
 ///
 /// # Leniency
 /// - `params: null` is no params (clients that write every optional field).
+///   Leniency: params-null
 /// - A response with both `result` and `error` is an error, and one with `error: null` is a result (rmcp
 ///   before 3.6 wrote both).
+///   Leniency: result-and-error
 /// - Ids that are fractions or beyond 64 bits are kept as text.
+///   Leniency: odd-ids
 pub fn parse(raw: Bytes) -> Result<Message, Malformed> {
     let text = core::str::from_utf8(&raw).map_err(|error| Malformed::Utf8 { at: error.valid_up_to() })?;
     let mut scanner = Scanner::new(text);
