@@ -278,13 +278,36 @@ impl Core {
                 Err(fault) => return Answer::Nonsense(self.named(&fault.to_string())),
             }
         }
-        returned(&result, &object)
+        if let Some(kind) = object.get("resultType").map(json::string)
+            && kind.as_deref() != Some("complete")
+            && object.get("content").is_none()
+        {
+            // The shape of another version (rmcp 3.11 has it for clients that declare the extension in 2025-11-25).
+            return self.not_agreed(kind.as_deref());
+        }
+        self.returned(&result, &object)
+    }
+
+    /// B-058, B-012, G-025
+    fn not_agreed(&self, kind: Option<&str>) -> Answer {
+        let kind = SafeText::new(kind.unwrap_or_default(), 40);
+        Answer::Nonsense(self.named(&format!("its result is of type {kind}, which was not agreed on")))
+    }
+
+    fn returned(&self, result: &Bytes, object: &Object<'_>) -> Answer {
+        let is_task = object.object("task").is_some() || object.get("taskId").is_some();
+        if is_task && object.get("content").is_none() && object.get("structuredContent").is_none() {
+            let why = "it answered with a task where none was agreed on, or in the shape of another version";
+            return Answer::Nonsense(self.named(why));
+        }
+        let is_error = object.bool("isError") == Some(true);
+        Answer::Returned { result: result::canonical_of(result, object), is_error }
     }
 
     fn judge_modern(&self, form: Asking, result: &Bytes, text: &str, object: &Object<'_>) -> Answer {
         match object.get("resultType").map(json::string) {
-            None => returned(result, object),
-            Some(Some(kind)) if kind == "complete" => returned(result, object),
+            None => self.returned(result, object),
+            Some(Some(kind)) if kind == "complete" => self.returned(result, object),
             Some(Some(kind)) if kind == "input_required" => match mrtr::read(text) {
                 Ok(input) => Answer::InputRequired {
                     questions: input.questions,
@@ -298,13 +321,7 @@ impl Core {
                     Err(fault) => Answer::Nonsense(self.named(&fault.to_string())),
                 }
             }
-            // B-058, B-012, G-025
-            Some(kind) => {
-                let kind = SafeText::new(&kind.unwrap_or_default(), 40);
-                Answer::Nonsense(
-                    self.named(&format!("its result is of type {kind}, which was not agreed on")),
-                )
-            }
+            Some(kind) => self.not_agreed(kind.as_deref()),
         }
     }
 
@@ -345,10 +362,4 @@ impl Core {
     pub(crate) fn named(&self, why: &str) -> String {
         format!("server {:?}: {}", self.config.name.0, self.voice.hide(why.to_owned()))
     }
-}
-
-fn returned(result: &Bytes, object: &Object<'_>) -> Answer {
-    let is_error = object.bool("isError") == Some(true);
-    let result = result::canonical_of(result, object);
-    Answer::Returned { result, is_error }
 }

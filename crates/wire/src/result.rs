@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::content::{blocks_for, is_said, messages_for, text_block};
 use crate::json::{self, Object};
-use crate::meta::{META, RELATED_TASK, SERVER_INFO};
+use crate::meta::{META, PRE_RELEASE_RELATED_TASK, RELATED_TASK, SERVER_INFO};
 use crate::splice::{Edit, splice, splice_object};
 use crate::version::Version;
 
@@ -55,8 +55,24 @@ pub fn canonical_of(result: &Bytes, object: &Object<'_>) -> Bytes {
     if object.get("resultType").is_some() {
         edits.push(Edit::remove(&["resultType"]));
     }
-    edits.extend(without_meta(object, &[META, RELATED_TASK]));
+    edits.extend(without_related_task(object));
     edited(result, object, &edits)
+}
+
+/// Takes the ids of the back's task out of `_meta`, and `_meta` with them if nothing else is in there: they are not our
+/// clients'.
+fn without_related_task(object: &Object<'_>) -> Vec<Edit<'static>> {
+    const KEYS: [&str; 2] = [RELATED_TASK, PRE_RELEASE_RELATED_TASK];
+    let Some(meta) = object.object(META) else { return Vec::new() };
+    let is_there = |key: &&str| meta.get(key).is_some();
+    if !KEYS.iter().any(is_there) {
+        return Vec::new();
+    }
+    if meta.members().all(|member| KEYS.contains(&&*member.name)) {
+        return vec![Edit::remove(&[META])];
+    }
+    let paths: [&'static [&'static str]; 2] = [&[META, RELATED_TASK], &[META, PRE_RELEASE_RELATED_TASK]];
+    paths.into_iter().filter(|path| is_there(&path[1])).map(Edit::remove).collect()
 }
 
 /// Takes one key out of `_meta`, and `_meta` with it if nothing else is in there.

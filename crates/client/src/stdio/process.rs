@@ -366,6 +366,11 @@ impl Reader {
                     Ok(message) => self.hear(message, None),
                     Err(Malformed::Batch) => self.hear_batch(&line),
                     Err(malformed) => {
+                        // The answer to a request of ours, and no such thing: whoever waits need not wait on.
+                        if let Some(id) = malformed.id().and_then(taskgate_wire::RequestId::as_u64) {
+                            let why = format!("its answer cannot be read: {malformed}");
+                            self.pending.resolve(id, Heard::Nonsense(why));
+                        }
                         if !self.skip(&line, &malformed) {
                             return "it floods its output with what is no MCP message";
                         }

@@ -174,7 +174,11 @@ pub fn augment(params: &str, ttl: Option<Millis>) -> Result<Bytes, message::Malf
 const PRE_RELEASE: &str = "modelcontextprotocol.io/task";
 
 pub(crate) fn is_create_result(object: &Object<'_>) -> bool {
-    object.object("task").is_some_and(|task| task.get("taskId").is_some())
+    let is_task = |task: &Object<'_>| {
+        // One without an id is no result either, and is told of as what it is (G-025).
+        task.get("taskId").is_some() || (task.get("status").is_some() && object.get("content").is_none())
+    };
+    object.object("task").is_some_and(|task| is_task(&task))
         || object.object(META).is_some_and(|meta| meta.get(PRE_RELEASE).is_some())
 }
 

@@ -20,6 +20,10 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Which dialect A task a message belongs to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// The same as FastMCP 2.14 writes it, from before the release.
+///
+/// Leniency: related-task-of-the-pre-release
+pub const PRE_RELEASE_RELATED_TASK: &str = "modelcontextprotocol.io/related-task";
 /// What the model may be told at once.
 pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
 /// The token for progress, in both eras.

@@ -42,11 +42,16 @@ fn b_012_g_025_result_kinds() {
 #[test]
 fn b_164_kept_results_have_neither_result_type_nor_related_task() {
     let related = r#""io.modelcontextprotocol/related-task":{"taskId":"up"}"#;
+    let early = r#""modelcontextprotocol.io/related-task":{"taskId":"up"}"#;
     for (sent, kept) in [
         (r#"{ "a" : 1e400 }"#.to_owned(), r#"{ "a" : 1e400 }"#),
         (format!(r#"{{"resultType":"complete","a":1,"_meta":{{{related}}}}}"#), r#"{"a":1}"#),
         (format!(r#"{{"_meta":{{"v":1,{related}}}}}"#), r#"{"_meta":{"v":1}}"#),
         (r#"{"_meta":{}}"#.to_owned(), r#"{"_meta":{}}"#),
+        // FastMCP 2 has a name of its own for it; X-010: no client sees a back's id.
+        (format!(r#"{{"_meta":{{{early}}}}}"#), "{}"),
+        (format!(r#"{{"_meta":{{{early},{related}}}}}"#), "{}"),
+        (format!(r#"{{"_meta":{{{early},"v":1,{related}}}}}"#), r#"{"_meta":{"v":1}}"#),
     ] {
         let sent = bytes(&sent);
         assert_eq!(text(&result::canonical(&sent)), kept);
