@@ -73,10 +73,8 @@ fn peers_05_a_057_a_062_fastmcp_2_and_3_neither_hold_results_back_nor_list_tasks
         let server = Server::start(name);
         let alone = Legacy::open(&server.url(), json!({}));
         let said = alone.augmented("slow_report", report(2), json!({}));
-        let id = match &said["result"]["task"]["taskId"] {
-            Value::Null => &said["result"]["_meta"]["modelcontextprotocol.io/task"]["taskId"],
-            id => id,
-        };
+        let early = &said["result"]["_meta"]["modelcontextprotocol.io/task"]["taskId"];
+        let id = if early.is_null() { &said["result"]["task"]["taskId"] } else { early };
         let result = alone.ask("tasks/result", json!({ "taskId": id }));
         assert_eq!(result["error"]["code"], -32602, "{name} waits by now: {result}");
         assert!(result["error"]["message"].as_str().unwrap().contains("not completed yet"), "{result}");

@@ -2,6 +2,7 @@
 
 mod apart;
 mod attached;
+mod bad_clients;
 mod bad_input;
 mod calls;
 mod dialect_a;
