@@ -69,7 +69,15 @@ async fn follow(
     asking: Asking,
 ) -> Result<(), Box<dyn Error>> {
     let params = Bytes::from(format!("{{\"name\":\"{tool}\",\"arguments\":{arguments}}}"));
-    let call = Outgoing { tool, params, asking, ttl: Millis::hours(1), key: None, round: None };
+    let call = Outgoing {
+        tool,
+        params,
+        asking,
+        ttl: Millis::hours(1),
+        key: None,
+        offers: String::new(),
+        round: None,
+    };
     let mut flight = session.call(call);
     let answer = run(&mut flight).await;
     println!("{asking:?} -> {answer:?}");

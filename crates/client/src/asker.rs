@@ -8,6 +8,9 @@ use taskgate_engine::back::Reply;
 /// stream that hangs on no request. Without one, such requests are refused by `-32601` after a moment.
 #[async_trait]
 pub trait Asker: Send + Sync + 'static {
+    /// Whether somebody can be asked this now who is no caller.
+    fn reaches(&self, question: &Question) -> bool;
+
     /// Answers one. Its kind is one that the session offers.
     async fn ask(&self, question: Question) -> Reply;
 }

@@ -11,12 +11,14 @@ use taskgate_engine::back::{Accepted, Answer, BackEvent, Outgoing};
 use taskgate_wire::dialect::{self, BackTask};
 use taskgate_wire::json::{self, Object};
 use taskgate_wire::meta::{META, TASKS_EXTENSION};
+use taskgate_wire::offers::Offers;
 use taskgate_wire::rpc_error::code;
 use taskgate_wire::text::SafeText;
 use taskgate_wire::{RpcError, header, mrtr, result};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Sharing;
 use crate::core::{Ask, Core, IDEMPOTENCY_KEY, Said};
 use crate::heard::Heard;
 use crate::http::{Care, Mirrored};
@@ -192,6 +194,7 @@ impl Core {
             sort: if is_augmented { Sort::Augmented } else { Sort::Call },
             declares_tasks: form == Asking::Directed,
             wants_progress: true,
+            offers: self.own_offers(&call.offers),
             is_foreign: false,
             task_ttl: is_augmented.then_some(call.ttl),
             key: call.key.as_deref(),
@@ -217,6 +220,15 @@ impl Core {
             json::at(params, &[META, IDEMPOTENCY_KEY]).and_then(json::string).map(Cow::into_owned)
         };
         Some((name.clone(), call.key.clone().or_else(carried)?))
+    }
+
+    /// What is said of the caller, where a modern server's session is used by several who can be asked different things.
+    fn own_offers(&self, offers: &str) -> Option<Offers> {
+        let is_shared = match self.config.sharing {
+            Sharing::First => self.is_modern(),
+            Sharing::Apart | Sharing::Nobody => false,
+        };
+        is_shared.then(|| Offers::from_stored(offers)).filter(|offers| offers != self.traffic.offers())
     }
 
     /// The headers for mirrored arguments, if the tool's schema is at hand (B-045).

@@ -17,6 +17,7 @@ use taskgate_wire::message;
 use taskgate_wire::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROGRESS_TOKEN, PROTOCOL_VERSION,
 };
+use taskgate_wire::offers::Offers;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::{Era, RequestId};
 use tokio::sync::{Semaphore, mpsc};
@@ -108,6 +109,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) declares_tasks: bool,
     /// Whether it gets a progress token though `params` has none.
     pub(crate) wants_progress: bool,
+    /// What the caller of this very request can be asked, where that is not what the session offers.
+    pub(crate) offers: Option<Offers>,
     /// Whether `params` may hold what only modern requests carry.
     pub(crate) is_foreign: bool,
     pub(crate) task_ttl: Option<Millis>,
@@ -138,6 +141,7 @@ impl<'a> Ask<'a> {
             sort: Sort::Other,
             declares_tasks: true,
             wants_progress: false,
+            offers: None,
             is_foreign: false,
             task_ttl: None,
             key: None,
@@ -521,10 +525,15 @@ fn dress(ask: &Ask<'_>, speech: &Speech, id: u64) -> Result<Option<Bytes>, messa
         edits.push(Edit::set(&["requestState"], state));
     }
     if is_modern {
-        let capabilities =
-            if ask.declares_tasks { &speech.capabilities } else { &speech.capabilities_without_tasks };
+        let version = speech.manifest.version();
+        let capabilities = match (&ask.offers, ask.declares_tasks) {
+            (None, true) => Cow::Borrowed(&speech.capabilities),
+            (None, false) => Cow::Borrowed(&speech.capabilities_without_tasks),
+            (Some(offers), true) => Cow::Owned(offers.capabilities_json(version)),
+            (Some(offers), false) => Cow::Owned(offers.capabilities_json_without_tasks(version)),
+        };
         edits.push(Edit::set(&[META, PROTOCOL_VERSION], speech.version_json.as_str()));
-        edits.push(Edit::set(&[META, CLIENT_CAPABILITIES], capabilities.as_str()));
+        edits.push(Edit::set(&[META, CLIENT_CAPABILITIES], capabilities.into_owned()));
         edits.push(Edit::set(&[META, CLIENT_INFO], speech.client_info.as_str()));
     } else if ask.is_foreign {
         edits.push(Edit::remove(&[META, PROTOCOL_VERSION]));

@@ -9,9 +9,10 @@ use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use taskgate_core::id::{Principal, ServerName};
 use taskgate_core::recovery::Survival;
-use taskgate_engine::back::{Back, BackKey, Backs, Unreachable};
-use taskgate_wire::Era;
+use taskgate_core::task::Question;
+use taskgate_engine::back::{Back, BackKey, Backs, Reply, Unreachable};
 use taskgate_wire::offers::Offers;
+use taskgate_wire::{Era, RpcError};
 use tokio::time::{Instant, sleep};
 
 use crate::config::{Options, ServerConfig, Sharing, Transport};
@@ -293,6 +294,11 @@ impl Backs for Servers {
     async fn open(&self, key: &BackKey) -> Result<Arc<dyn Back>, Unreachable> {
         let session: Arc<dyn Back> = self.session(key).await?;
         Ok(session)
+    }
+
+    fn refuses(&self, offers: &str, question: &Question) -> Option<Reply> {
+        let RpcError { code, message, .. } = Offers::from_stored(offers).refuses(question)?;
+        Some(Reply::Error { code, message })
     }
 
     fn is_known(&self, server: &ServerName) -> bool {

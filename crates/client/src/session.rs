@@ -8,10 +8,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use taskgate_core::gate::BackTasks;
 use taskgate_core::operation::Upstream;
-use taskgate_engine::back::{Answer, Back, InFlight, Look, LookError, Outgoing, Reply, Unreachable};
+use taskgate_core::task::QuestionKind;
+use taskgate_engine::back::{Answer, Back, InFlight, Look, LookError, Outgoing, Reply, Unreachable, Visit};
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::listing::{Cache, read_tools};
 use taskgate_wire::rpc_error::code;
+use taskgate_wire::{errors, question};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -192,8 +195,54 @@ impl Back for Session {
         self.core.answer(upstream, back_key, reply).await
     }
 
+    fn visits(&self, error: &Bytes) -> Vec<Visit> {
+        let urls = errors::url_elicitations(std::str::from_utf8(error).unwrap_or_default());
+        let visits = urls.iter().map(|url| {
+            let question = question::read("elicitation/create", Some(url), None).ok()?;
+            let id = question::elicitation_id(&question)?;
+            let is_url = question.kind == QuestionKind::Url;
+            is_url.then(|| Visit { question, over: Box::pin(visited(self.notices(), id)) })
+        });
+        // One that cannot be heard of would be waited for in vain.
+        visits.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    fn agrees(&self, reply: &Reply) -> bool {
+        match reply {
+            Reply::Result(result) => {
+                let text = std::str::from_utf8(result).unwrap_or_default();
+                json::at(text, &["action"]).and_then(json::string).is_some_and(|action| action == "accept")
+            }
+            Reply::Error { .. } => false,
+        }
+    }
+
     async fn cancel(&self, upstream: &Upstream) -> Result<(), LookError> {
         self.core.cancel_task(upstream).await
+    }
+}
+
+/// Resolves when the server announces that what was to be done at a URL is done.
+async fn visited(mut notices: broadcast::Receiver<Notice>, elicitation_id: String) {
+    loop {
+        match notices.recv().await {
+            Ok(Notice::ElicitationComplete(params)) => {
+                let text = std::str::from_utf8(&params).unwrap_or_default();
+                let id = json::at(text, &["elicitationId"]).and_then(json::string);
+                if id.is_some_and(|id| id == elicitation_id) {
+                    return;
+                }
+            }
+            Ok(
+                Notice::ToolsChanged
+                | Notice::PromptsChanged
+                | Notice::ResourcesChanged
+                | Notice::ResourceUpdated(_)
+                | Notice::Log(_),
+            )
+            | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
     }
 }
 

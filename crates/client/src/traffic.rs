@@ -91,6 +91,8 @@ struct State {
     tokens: HashMap<u64, String>,
     parked: HashMap<String, Vec<Parked>>,
     open: HashMap<RequestId, Open>,
+    /// Those that ask to visit a URL, by the ids under which the end of the visit is announced.
+    flows: HashMap<String, Open>,
 }
 
 struct Exchange {
@@ -285,6 +287,7 @@ impl Traffic {
                 let _ = self.notices.send(Notice::ResourceUpdated(without(params(), &[])));
             }
             "notifications/elicitation/complete" => {
+                self.visited(notification.param("elicitationId"));
                 let _ = self.notices.send(Notice::ElicitationComplete(params()));
             }
             _ => tracing::debug!(server = self.server, "a notification that nobody waits for"),
@@ -311,8 +314,8 @@ impl Traffic {
             Ok(question) => question,
             Err(error) => return respond(message::error(Some(id), &error)),
         };
-        if !self.offers.can_ask(question.kind) {
-            return respond(message::error(Some(id), &self.not_offered(&question)));
+        if let Some(error) = self.offers.refuses(&question) {
+            return respond(message::error(Some(id), &error));
         }
         let related = request.params().and_then(meta::related_task);
         let respond: Respond = Box::new(respond);
@@ -321,7 +324,7 @@ impl Traffic {
         let is_general = question.kind == QuestionKind::Roots
             && related.is_none()
             && *origin == Origin::Pipe
-            && self.asker.borrow().is_some();
+            && self.asker.borrow().as_ref().is_some_and(|asker| asker.reaches(&question));
         if is_general {
             return self.ask_asker(id.clone(), question, respond);
         }
@@ -375,16 +378,6 @@ impl Traffic {
         }
     }
 
-    /// a mode that was not declared is `-32602`, anything else `-32601`.
-    fn not_offered(&self, question: &Question) -> RpcError {
-        let method = question.kind.method();
-        if method == "elicitation/create" && self.offers.elicitation.is_some() {
-            RpcError::invalid_params("This elicitation mode was not declared")
-        } else {
-            RpcError::method_not_found(method)
-        }
-    }
-
     fn whose(&self, origin: &Origin, related: Option<&str>) -> Whose {
         let mut state = self.state.lock();
         if let Some(task_id) = related {
@@ -407,7 +400,17 @@ impl Traffic {
     ) {
         let ask = self.asks.fetch_add(1, Ordering::Relaxed);
         let (reply, replied) = oneshot::channel();
-        self.state.lock().open.insert(id.clone(), Open { ask, events: events.clone() });
+        {
+            let mut state = self.state.lock();
+            state.open.insert(id.clone(), Open { ask, events: events.clone() });
+            if let Some(flow) =
+                question::elicitation_id(&question).filter(|_| question.kind == QuestionKind::Url)
+            {
+                // Those of exchanges that are over are of no use to anybody.
+                state.flows.retain(|_, open| !open.events.is_closed());
+                state.flows.insert(flow, Open { ask, events: events.clone() });
+            }
+        }
         if events.send(BackEvent::Asked { ask, question, reply }).is_err() {
             self.state.lock().open.remove(id);
             let error = RpcError::internal("Nobody waits for this call any more");
@@ -484,6 +487,14 @@ impl Traffic {
         state.unclear.retain(|parked| parked.id != id);
         if state.unclear.is_empty() {
             self.cleared.notify_waiters();
+        }
+    }
+
+    /// Who asked for this visit hears that it is over.
+    fn visited(&self, elicitation_id: Option<&str>) {
+        let Some(id) = elicitation_id.and_then(json::string) else { return };
+        if let Some(Open { ask, events }) = self.state.lock().flows.remove(&*id) {
+            let _ = events.send(BackEvent::Visited { ask });
         }
     }
 

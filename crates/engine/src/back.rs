@@ -26,6 +26,12 @@ pub trait Backs: Send + Sync + 'static {
     /// Whether a task of this server can outlive our process. `DiedWithUs` for a server that is not configured.
     fn survival(&self, server: &ServerName) -> Survival;
 
+    /// What a server is told at once that asks something which the caller of this very call cannot be asked, though
+    /// others can who share the session. `None` if it can be asked (X-030, B-099, Q-021).
+    fn refuses(&self, _offers: &str, _question: &Question) -> Option<Reply> {
+        None
+    }
+
     /// Whether this server can be opened at all: work for one that is not known yet waits for it after a restart.
     fn is_known(&self, _server: &ServerName) -> bool {
         true
@@ -77,6 +83,17 @@ pub trait Back: Send + Sync + 'static {
     /// Answers a question that [`Look::questions`] listed (dialect B).
     async fn answer(&self, upstream: &Upstream, back_key: &str, reply: &Reply) -> Result<(), LookError>;
 
+    /// The URLs that a call's error says must be visited before the call can run, if it says nothing else and each can
+    /// be heard of (G-022). From now on they are listened for.
+    fn visits(&self, _error: &Bytes) -> Vec<Visit> {
+        Vec::new()
+    }
+
+    /// Whether a reply to a URL is consent to go there.
+    fn agrees(&self, _reply: &Reply) -> bool {
+        false
+    }
+
     /// Asks the server to cancel its task. That the server has no such method, or that the task is final, is no
     /// error.
     async fn cancel(&self, upstream: &Upstream) -> Result<(), LookError>;
@@ -96,6 +113,8 @@ pub struct Outgoing {
     pub ttl: Millis,
     /// What stands in `_meta["taskgate/idempotency-key"]`, for a server declared to honour it.
     pub key: Option<String>,
+    /// What the caller can be asked, as [`BackKey::offers`]; a server that hears of it with each call hears this.
+    pub offers: String,
     /// The answers to the questions of an earlier round, and its state (B-128).
     pub round: Option<Round>,
 }
@@ -152,6 +171,19 @@ pub enum BackEvent {
     },
     /// Its task changed: look now.
     Nudge,
+    /// What was to be done at the URL that this request asked to visit is done.
+    Visited {
+        /// Which request.
+        ask: u64,
+    },
+}
+
+/// A URL that must be visited before a call can run (G-022).
+pub struct Visit {
+    /// What its client is asked.
+    pub question: Question,
+    /// Resolves when the server says that what was to be done there is done; never, if it does not say so.
+    pub over: BoxFuture<'static, ()>,
 }
 
 /// What a person or client replies to a question. It passes through memory only (R6.5), so `Debug` hides it.

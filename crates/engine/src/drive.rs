@@ -13,7 +13,7 @@ use taskgate_core::budget::{Budget, Purpose};
 use taskgate_core::operation::{Command as Do, Doubt, Stage, Word};
 use taskgate_core::task::{CancelRule, Command, Ending, Fault, Question, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
-use taskgate_store::record::{Phase, Record};
+use taskgate_store::record::{Front, Phase, Record};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -23,9 +23,13 @@ use crate::engine::Engine;
 use crate::handle::{Live, Order, Signal};
 use crate::ledger::{End, conclude};
 use crate::rules::{About, Receipted, RuleFailed};
+use crate::visit::Visited;
 
 /// A call may be sent back and forth between questions and answers this often before we call it nonsense.
 const ROUNDS_MAX: u32 = 32;
+
+/// The code by which a client says that its user did not want to.
+const USER_REJECTED: i64 = -1;
 
 /// Where a driver begins.
 pub(crate) enum Start {
@@ -49,8 +53,14 @@ pub(crate) struct Driver {
     backlog: VecDeque<Order>,
     /// Requests parked in this exchange, and the keys they are shown under.
     pub(crate) asks: BTreeMap<u64, QuestionKey>,
+    /// Those among them that asked to visit a URL, until the server says that it was done.
+    visits: BTreeMap<u64, QuestionKey>,
+    /// URLs that were agreed to in the round before, by the server's keys.
+    agreed: Vec<(String, QuestionKey)>,
+    /// How often the call was begun anew because a URL had to be visited first.
+    pub(crate) repeats: u32,
     /// Whether the running place is still ours.
-    holds_place: bool,
+    pub(crate) holds_place: bool,
     pub(crate) give_up_at: Option<Instant>,
 }
 
@@ -80,6 +90,9 @@ pub(crate) async fn run(
         orders,
         backlog: VecDeque::new(),
         asks: BTreeMap::new(),
+        visits: BTreeMap::new(),
+        agreed: Vec::new(),
+        repeats: 0,
         holds_place: true,
         give_up_at: None,
     };
@@ -202,7 +215,7 @@ impl Driver {
     }
 
     /// Sends the call, in as many rounds as it takes, and follows it to its end.
-    async fn call(&mut self, mut round: Option<Round>) {
+    pub(crate) async fn call(&mut self, mut round: Option<Round>) {
         let mut rounds = 0;
         let mut resends =
             Budget::new(Purpose::Create, self.engine.parts.limits.create(&self.live.record().call));
@@ -212,6 +225,7 @@ impl Driver {
             let in_flight = back.call(self.outgoing(round.take()));
             let held = self.hold(in_flight).await;
             let held = self.unless_sent_before(held);
+            self.visited_in_round(&held);
             if let Held::Answered(Answer::InputRequired { questions, state }) = held {
                 rounds += 1;
                 if rounds > ROUNDS_MAX {
@@ -242,6 +256,20 @@ impl Driver {
                 Held::Answered(Answer::Lost(why))
             }
             Held::Answered(_) | Held::DeadlinePassed | Held::Unanswered | Held::Stopping => held,
+        }
+    }
+
+    /// A URL that was agreed to and is not asked for again has been visited.
+    fn visited_in_round(&mut self, held: &Held) {
+        let again = match held {
+            Held::Answered(Answer::InputRequired { questions, .. }) => questions.as_slice(),
+            Held::Answered(_) => &[],
+            Held::DeadlinePassed | Held::Unanswered | Held::Stopping => return,
+        };
+        for (back_key, key) in std::mem::take(&mut self.agreed) {
+            if !again.iter().any(|(asked, _)| *asked == back_key) {
+                self.live.signal(Signal::Visited(key));
+            }
         }
     }
 
@@ -276,6 +304,7 @@ impl Driver {
             params: record.call.params.clone(),
             asking: record.call.asking,
             ttl: record.deadline.since(self.now()) + Millis::hours(1),
+            offers: record.call.offers.clone(),
             key: keyed.then(|| match &record.call.key {
                 Some(key) => key.text.clone(),
                 None => record.operation_id.0.clone(),
@@ -311,15 +340,38 @@ impl Driver {
                     Order::Forward { key, reply, settled } => self.forward_parked(key, reply, settled).await,
                 },
                 () = sleep_until(deadline) => {
+                    self.give_up_asking();
                     stop.cancel();
-                    break Held::DeadlinePassed;
+                    // The server is told before the exchange is let go.
+                    let farewell = self.grace();
+                    tokio::spawn(async move {
+                        let _held = (tokio::time::timeout(farewell, answer).await, stop);
+                    });
+                    self.asks.clear();
+                    return Held::DeadlinePassed;
                 }
                 () = sleep_until(give_up_at.unwrap_or(deadline)), if give_up_at.is_some() => break Held::Unanswered,
                 () = stopping.cancelled() => break Held::Stopping,
             }
         };
+        self.rest(&mut events);
         self.asks.clear();
         held
+    }
+
+    /// Of what came just before the end, that which somebody waits for.
+    pub(crate) fn rest(&mut self, events: &mut mpsc::UnboundedReceiver<BackEvent>) {
+        while let Ok(event) = events.try_recv() {
+            if let BackEvent::Visited { ask } = event {
+                self.visited(ask);
+            }
+        }
+    }
+
+    fn visited(&mut self, ask: u64) {
+        if let Some(key) = self.visits.remove(&ask) {
+            self.live.signal(Signal::Visited(key));
+        }
     }
 
     /// What the back says before the end.
@@ -328,7 +380,16 @@ impl Driver {
             BackEvent::Progress(params) => self.live.signal(Signal::Progress(params)),
             BackEvent::Log(params) => self.live.signal(Signal::Log(params)),
             BackEvent::Asked { ask, question, reply } => {
+                if let Some(refused) = self.refuses(&question) {
+                    // Whoever asked may have gone.
+                    let _ = reply.send(refused);
+                    return;
+                }
+                let is_url = question.kind == QuestionKind::Url;
                 if let Some(key) = self.ask_all(vec![question]).await.pop() {
+                    if is_url {
+                        self.visits.insert(ask, key.clone());
+                    }
                     self.live.parked.lock().insert(key.clone(), reply);
                     self.asks.insert(ask, key);
                 }
@@ -342,14 +403,37 @@ impl Driver {
                     .await;
                 }
             }
+            BackEvent::Visited { ask } => self.visited(ask),
             BackEvent::Nudge => {}
+        }
+    }
+
+    /// What the server is told if this call's client knows tasks and did not declare that it can be asked this: it is
+    /// never shown to it (B-099, Q-021). A client without tasks gets it with its handle.
+    pub(crate) fn refuses(&self, question: &Question) -> Option<Reply> {
+        let record = self.live.record();
+        match record.front {
+            Front::A | Front::B => self.engine.parts.backs.refuses(&record.call.offers, question),
+            Front::Plain => None,
+        }
+    }
+
+    /// Nobody has answered in time: the server hears so where it waits for an answer on a connection.
+    pub(crate) fn give_up_asking(&self) {
+        let record = self.live.record();
+        let mut parked = self.live.parked.lock();
+        for (key, question) in record.task.outstanding().into_iter().flat_map(|asked| asked.questions()) {
+            if let Some(reply) = parked.remove(key) {
+                // Whoever asked may have gone.
+                let _ = reply.send(gave_up(question.kind));
+            }
         }
     }
 
     /// Puts questions into the record; their keys, none if the task is over.
     ///
     /// The reply's way is opened by the caller before anybody can answer: the driver handles one thing at a time.
-    async fn ask_all(&mut self, questions: Vec<Question>) -> Vec<QuestionKey> {
+    pub(crate) async fn ask_all(&mut self, questions: Vec<Question>) -> Vec<QuestionKey> {
         let before = self.live.record().task.keys_issued;
         let record = self
             .write(|draft| {
@@ -381,6 +465,11 @@ impl Driver {
 
     /// Gathers the answers to a round of questions (B-128). `None` if the task ended instead.
     async fn gather(&mut self, questions: Vec<(String, Question)>, state: Option<Bytes>) -> Option<Round> {
+        if let Some((_, undeclared)) = questions.iter().find(|(_, question)| self.refuses(question).is_some())
+        {
+            self.ended(Answer::Nonsense(asked_undeclared(undeclared.kind))).await;
+            return None;
+        }
         let (back_keys, questions): (Vec<_>, Vec<_>) = questions.into_iter().unzip();
         let kinds: Vec<_> = questions.iter().map(|question| question.kind).collect();
         let keys = self.ask_all(questions).await;
@@ -402,7 +491,12 @@ impl Driver {
                         let _ = settled.send(());
                         let Some((back_key, kind)) = open.remove(&key) else { continue };
                         match refusal(kind, &reply) {
-                            Ok(result) => responses.push((back_key, result)),
+                            Ok(result) => {
+                                if kind == QuestionKind::Url {
+                                    self.agreed.push((back_key.clone(), key));
+                                }
+                                responses.push((back_key, result));
+                            }
                             Err(why) => {
                                 let ending = Ending::Faulted(Fault::NoAnswer(why));
                                 self.conclude(End::of(Do::Lose(Doubt::Cancelled), ending, true)).await;
@@ -450,6 +544,16 @@ impl Driver {
         if self.engine.stopping.is_cancelled() && matches!(answer, Answer::Lost(_) | Answer::NeverSent(_)) {
             // Our own going away cut the exchange; the next start decides by the crash table.
             return;
+        }
+        if let Answer::Raised { error, .. } = &answer
+            && let Some(visits) = self.visits_first(error)
+        {
+            match self.visit(visits).await {
+                Visited::All => return self.call_anew().await,
+                Visited::Ended => return,
+                // Then the error is the end.
+                Visited::Declined => {}
+            }
         }
         // The back is done with it: the next call need not wait until the end is on disk.
         self.release();
@@ -602,10 +706,27 @@ impl Driver {
     }
 
     /// Gives the running place away, once.
-    fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         if std::mem::take(&mut self.holds_place) {
             let record = self.live.record();
             self.engine.release(&record.call);
+        }
+    }
+}
+
+/// What a server did that asked, in a dialect that has no word for a refusal, what no client had declared.
+pub(crate) fn asked_undeclared(kind: QuestionKind) -> String {
+    format!("the server asks by {}, which its client had not declared", kind.method())
+}
+
+/// What a server is told whose question nobody has answered in time.
+fn gave_up(kind: QuestionKind) -> Reply {
+    match kind {
+        QuestionKind::Form | QuestionKind::Url => {
+            Reply::Result(Bytes::from_static(b"{\"action\":\"cancel\"}"))
+        }
+        QuestionKind::Sampling | QuestionKind::Roots => {
+            Reply::Error { code: USER_REJECTED, message: "Nobody answered in time".to_owned() }
         }
     }
 }

@@ -11,6 +11,7 @@
 //! - [`handle`]: watching one task
 //! - [`back`]: what the engine needs of the side towards servers
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
+//! - `visit`: a URL that must be visited before a call can run
 //! - [`recover`]: what is done after a crash, before anything else
 //! - `parked`: what waits for its server after one
 //! - [`ledger`]: what is known of effects: written with the end of an exchange, and learned after it
@@ -40,6 +41,7 @@ pub mod recover;
 mod registry;
 pub mod rules;
 mod slots;
+mod visit;
 
 pub use engine::Engine;
 pub use handle::{Handle, Signal};

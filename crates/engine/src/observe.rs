@@ -13,7 +13,7 @@ use taskgate_store::record::Observed;
 use tokio::time::{Instant, sleep_until};
 
 use crate::back::{Answer, Back, BackEvent, InFlight, Look, LookError, Reply, Stand};
-use crate::drive::{Driver, refusal};
+use crate::drive::{Driver, asked_undeclared, refusal};
 use crate::handle::{Order, Signal};
 use crate::ledger::End;
 
@@ -97,6 +97,9 @@ impl Driver {
             };
             match woken {
                 Woken::Attended(answer @ (Answer::Returned { .. } | Answer::Raised { .. })) => {
+                    if let Some(InFlight { events, .. }) = &mut attending {
+                        self.rest(events);
+                    }
                     // What tasks/result says of a cancelled task is left to each server: Python 1.30 answers
                     // with an empty result. Its status tells.
                     if self.live.record().task.cancel_wished_at.is_some()
@@ -158,6 +161,7 @@ impl Driver {
                     }
                 }
                 Woken::DeadlinePassed => {
+                    self.give_up_asking();
                     self.cancel_upstream(&observer).await;
                     let ending = Ending::Faulted(Fault::DeadlinePassed);
                     return self.end(Do::Lose(Doubt::DeadlinePassed), ending).await;
@@ -211,6 +215,14 @@ impl Driver {
         }
         match look.stand {
             Stand::Working | Stand::InputRequired => {
+                let is_fresh = |back_key: &String| !observer.known.contains_key(back_key);
+                let mut fresh = look.questions.iter().filter(|(back_key, _)| is_fresh(back_key));
+                if let Some((_, undeclared)) = fresh.find(|(_, question)| self.refuses(question).is_some()) {
+                    let why = asked_undeclared(undeclared.kind);
+                    self.cancel_upstream(observer).await;
+                    self.ended(Answer::Nonsense(why)).await;
+                    return true;
+                }
                 self.note(observer, look).await;
                 false
             }

@@ -7,10 +7,15 @@ use parking_lot::Mutex;
 use taskgate_core::id::TaskId;
 use taskgate_core::task::{Question, QuestionKey, QuestionKind};
 use taskgate_engine::back::Reply;
+use taskgate_wire::handshake::cancelled_params;
 use taskgate_wire::id::RequestId;
+use taskgate_wire::message;
 use taskgate_wire::question::{self, ToLegacy};
+use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::version::Version;
 use tokio::sync::oneshot;
+
+use crate::outlet::Outlet;
 
 /// Questions that may be open at once; above it the oldest is forgotten, so that an answer to it goes nowhere.
 const OPEN_MAX: usize = 1_024;
@@ -44,6 +49,28 @@ struct Visit {
 pub(crate) struct Ask {
     pub(crate) kind: QuestionKind,
     pub(crate) to: AskedFor,
+    /// On which way it went to the client, and how.
+    way: Option<Outlet>,
+    message: Bytes,
+    /// It was asked once more already, since the first answer did not fit.
+    is_again: bool,
+}
+
+/// What became of a question whose answer did not fit.
+pub(crate) enum Again {
+    /// It was asked once more.
+    Asked,
+    /// It is not asked any more: here it is.
+    Enough(Ask),
+}
+
+/// A question that the client need not answer any more.
+#[derive(Debug)]
+pub(crate) struct TakenBack {
+    /// `notifications/cancelled`.
+    pub(crate) message: Bytes,
+    /// Where the question went.
+    pub(crate) way: Outlet,
 }
 
 /// Where the answer goes.
@@ -77,7 +104,7 @@ impl Asks {
         {
             state.open.remove(&oldest);
         }
-        let name = format!("tg-{:08x}-{count}", self.prefix);
+        let name = self.name(count);
         if question.kind == QuestionKind::Url && state.flows.len() < OPEN_MAX {
             let elicitation_id = question::elicitation_id(question).unwrap_or_else(|| name.clone());
             state.flows.insert(elicitation_id.clone());
@@ -88,9 +115,35 @@ impl Asks {
                 state.visits.insert((task.clone(), key.clone()), visit);
             }
         }
-        state.open.insert(count, Ask { kind: question.kind, to });
         let id = RequestId::from_name(&name);
-        (count, question::to_a(question, &ToLegacy { id: &id, task, version, elicitation_id: &name }))
+        let message = question::to_a(question, &ToLegacy { id: &id, task, version, elicitation_id: &name });
+        let ask = Ask { kind: question.kind, to, way: None, message: message.clone(), is_again: false };
+        state.open.insert(count, ask);
+        (count, message)
+    }
+
+    /// Asks a question once more, under a fresh id: its answer did not fit, and its client has no way to hear that.
+    /// Not a third time.
+    pub(crate) fn again(&self, ask: Ask) -> Again {
+        let Some(way) = ask.way.clone().filter(|_| !ask.is_again) else { return Again::Enough(ask) };
+        let mut state = self.state.lock();
+        state.count += 1;
+        let count = state.count;
+        let id = format!("\"{}\"", self.name(count));
+        let written = std::str::from_utf8(&ask.message).ok();
+        let message = written.and_then(|text| splice(text, &[Edit::set(&["id"], id)]).ok());
+        let Some(message) = message.filter(|message| way.send(message.clone())) else {
+            return Again::Enough(ask);
+        };
+        state.open.insert(count, Ask { message, is_again: true, ..ask });
+        Again::Asked
+    }
+
+    /// Notes on which way a question went to the client.
+    pub(crate) fn went(&self, count: u64, way: &Outlet) {
+        if let Some(ask) = self.state.lock().open.get_mut(&count) {
+            ask.way = Some(way.clone());
+        }
     }
 
     /// Takes the question that a response answers. `None` if there is none: it was answered, or never asked.
@@ -109,17 +162,32 @@ impl Asks {
         self.state.lock().open.insert(count, ask);
     }
 
-    /// Nobody waits for an answer to it any more.
-    pub(crate) fn forget(&self, count: u64) {
-        self.state.lock().open.remove(&count);
+    /// Nobody waits for an answer to it any more. What the client is to be told, if it was asked.
+    pub(crate) fn forget(&self, count: u64) -> Option<TakenBack> {
+        let ask = self.state.lock().open.remove(&count)?;
+        self.taken_back(count, ask)
     }
 
-    /// Forgets the questions of a task, but for those whose key is still open.
-    pub(crate) fn prune(&self, of: &TaskId, is_open: impl Fn(&QuestionKey) -> bool) {
-        self.state.lock().open.retain(|_, ask| match &ask.to {
-            AskedFor::Task { task, key } => task != of || is_open(key),
-            AskedFor::Waiting(_) => true,
-        });
+    /// Forgets the questions of a task, but for those whose key is still open. What the client is to be told of them.
+    pub(crate) fn prune(&self, of: &TaskId, is_open: impl Fn(&QuestionKey) -> bool) -> Vec<TakenBack> {
+        let void = |ask: &Ask| match &ask.to {
+            AskedFor::Task { task, key } => task == of && !is_open(key),
+            AskedFor::Waiting(_) => false,
+        };
+        let mut gone: Vec<_> = self.state.lock().open.extract_if(|_, ask| void(ask)).collect();
+        gone.sort_unstable_by_key(|(count, _)| *count);
+        gone.into_iter().filter_map(|(count, ask)| self.taken_back(count, ask)).collect()
+    }
+
+    fn taken_back(&self, count: u64, ask: Ask) -> Option<TakenBack> {
+        let id = RequestId::from_name(&self.name(count));
+        let params = cancelled_params(&id, "The answer is not needed any more");
+        let message = message::notification("notifications/cancelled", Some(&params));
+        Some(TakenBack { message, way: ask.way? })
+    }
+
+    fn name(&self, count: u64) -> String {
+        format!("tg-{:08x}-{count}", self.prefix)
     }
 
     /// The client agreed to visit the URL of a task's question.

@@ -193,6 +193,7 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
         asking: checked.asking,
         ttl: exchange.gateway.engine.limits().deadline + Millis::hours(1),
         key: None,
+        offers: checked.via.back_key(exchange).offers,
         round: None,
     };
     let mut flight = Flight::new(checked.upstream.call(outgoing), matches!(checked.via, Via::Modern(_)));
@@ -239,7 +240,7 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
                 let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
                 return Box::pin(adopt(checked, flight.take(), Some(asked), Wait::Until(until))).await;
             }
-            Next::Event(BackEvent::Unasked { .. } | BackEvent::Nudge) => {}
+            Next::Event(BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. }) => {}
         }
     }
 }
@@ -303,10 +304,11 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
                 return Err(Failure::Cancelled);
             }
             let token = checked.via.progress_token(&checked.exchange.request).map(String::from);
-            Follow::start(&checked.exchange.gateway, session, &handle, token, Known::AsTask);
+            let follow = Follow::start(&checked.exchange.gateway, session, &handle, token, Known::AsTask);
             let record = handle.record();
             let created = a::create_result(&view(&checked.exchange.gateway.engine, &record));
-            Ok(Reply::result(checked.exchange.request.id(), crate::dispatch::text(&created)))
+            let reply = Reply::result(checked.exchange.request.id(), crate::dispatch::text(&created));
+            Ok(Reply { telling: Some(follow.telling()), ..reply })
         }
         (Carry::Augmented | Carry::Extension | Carry::Plain, _) => {
             let wait = match checked.route {

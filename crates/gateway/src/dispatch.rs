@@ -124,6 +124,11 @@ impl From<RawAnswer> for Failure {
 
 /// Carries a request to its end.
 pub(crate) async fn request(exchange: Exchange, via: Via) -> Reply {
+    if let Via::Legacy(session) = &via
+        && exchange.request.method() != "ping"
+    {
+        standing::ready(&exchange.gateway, session);
+    }
     let handled = match &exchange.running {
         // A call that is cancelled has something to do still.
         _ if exchange.request.method() == "tools/call" => handle(&exchange, &via).await,

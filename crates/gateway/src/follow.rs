@@ -5,21 +5,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::select_all;
 use parking_lot::Mutex;
 use taskgate_core::id::TaskId;
 use taskgate_core::task::QuestionKey;
 use taskgate_engine::{Handle, Signal};
 use taskgate_store::record::Record;
-use taskgate_wire::dialect::a;
+use taskgate_wire::dialect::{Status, a};
 use taskgate_wire::json;
 use taskgate_wire::message;
 use taskgate_wire::meta::PROGRESS_TOKEN;
 use taskgate_wire::question;
 use taskgate_wire::splice::{Edit, splice};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::asks::AskedFor;
 use crate::dispatch::text;
@@ -40,7 +42,24 @@ pub(crate) struct Follow {
     state: Mutex<State>,
     /// Something can be delivered now that could not before.
     kick: Notify,
+    /// Whether the client was given the task's id. Until then it cannot know what a question is about.
+    told: watch::Sender<bool>,
 }
+
+/// Held by the answer that gives a client its task's id: what there is to say of the task waits until the answer was
+/// handed to the client's stream, or is lost with it.
+#[derive(Debug)]
+pub(crate) struct Telling(Arc<Follow>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.told.send_replace(true);
+    }
+}
+
+/// How long a client may take to note a task that it was told of. Its streams are read in whichever order it likes, and
+/// the ext-tasks client 0.2.2 refuses a question about a task that it has not noted.
+const NOTING: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
 struct State {
@@ -87,6 +106,7 @@ impl Follow {
             is_task: known == Known::AsTask && session.version().has_tasks_a(),
             state: Mutex::default(),
             kick: Notify::new(),
+            told: watch::Sender::new(known == Known::AsHandle),
         });
         if record.task.ending().is_none() {
             follows.insert(record.id.clone(), follow.clone());
@@ -103,8 +123,14 @@ impl Follow {
         follow
     }
 
-    /// Adds a stream that waits for the task: questions go there first.
+    /// Holds back what there is to say of the task until its client was told that it is one.
+    pub(crate) fn telling(self: &Arc<Self>) -> Telling {
+        Telling(self.clone())
+    }
+
+    /// Adds a stream that waits for the task: questions go there first. Who waits for it knows it.
     pub(crate) fn wait_on(self: &Arc<Self>, outlet: &Outlet) -> Waits {
+        self.told.send_replace(true);
         self.state.lock().waiting.push(outlet.clone());
         self.kick.notify_one();
         Waits { follow: self.clone(), outlet: outlet.clone() }
@@ -120,6 +146,38 @@ impl Follow {
         self.kick.notify_one();
     }
 
+    /// Waits until its client has had time to note the task.
+    async fn is_noted(&self, session: &Session) {
+        if *self.told.borrow() {
+            return;
+        }
+        let mut told = self.told.subscribe();
+        let noted = async {
+            // It lives as long as we do.
+            let _ = told.wait_for(|told| *told).await;
+            tokio::select! {
+                () = tokio::time::sleep(NOTING) => {}
+                // It waits for the task on a stream, so it has noted it.
+                () = self.kick.notified() => self.kick.notify_one(),
+            }
+        };
+        tokio::select! {
+            () = noted => {}
+            () = session.ended.cancelled() => {}
+        }
+    }
+
+    /// Waits until a stream closes that carries an open question.
+    async fn way_lost(&self) {
+        let ways: Vec<Outlet> = self.state.lock().asked.values().cloned().collect();
+        let closing: Vec<_> =
+            ways.iter().filter(|way| way.is_open()).map(|way| Box::pin(way.closed())).collect();
+        if closing.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(closing).await;
+    }
+
     fn way(&self, session: &Session) -> Option<Outlet> {
         let mut state = self.state.lock();
         state.waiting.retain(Outlet::is_open);
@@ -130,11 +188,11 @@ impl Follow {
     fn deliver(&self, session: &Session, record: &Record) {
         let open = record.task.outstanding().map(|asked| asked.questions());
         let is_open = |key: &QuestionKey| open.is_some_and(|open| open.contains_key(key));
-        session.asks.prune(&self.task, is_open);
+        session.take_back(record);
         self.state.lock().asked.retain(|key, _| is_open(key));
         let Some(open) = open else { return };
         for (key, question) in open {
-            if !session.negotiated.offers.can_ask(question.kind) {
+            if !session.negotiated.offers.takes(question) {
                 continue;
             }
             let is_asked = {
@@ -147,11 +205,8 @@ impl Follow {
             let Some(way) = self.way(session) else { return };
             let to = AskedFor::Task { task: self.task.clone(), key: key.clone() };
             let task = self.is_task.then_some(&self.task);
-            let (count, message) = session.asks.open(question, to, task, session.version());
-            if way.send(message) {
+            if let Some((_, way)) = session.put(question, to, task, &way) {
                 self.state.lock().asked.insert(key.clone(), way);
-            } else {
-                session.asks.forget(count);
             }
         }
     }
@@ -196,7 +251,9 @@ async fn run(
     mut handle: Handle,
     mut signals: broadcast::Receiver<Signal>,
 ) {
-    let mut last = a::status(&handle.record().task);
+    // A new task is told as working, an older one as it is.
+    let mut last = if *follow.told.borrow() { a::status(&handle.record().task) } else { Status::Working };
+    follow.is_noted(&session).await;
     loop {
         let record = handle.record();
         follow.deliver(&session, &record);
@@ -222,20 +279,49 @@ async fn run(
         tokio::select! {
             _ = handle.changed() => {}
             signal = signals.recv() => match signal {
+                Ok(signal @ Signal::Visited(_)) => follow.signal(&session, &signal),
                 // none once the task is over.
                 Ok(signal) if handle.record().task.ending().is_none() => follow.signal(&session, &signal),
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => { handle.changed().await; }
             },
             () = follow.kick.notified() => {}
+            // What was asked there may be asked elsewhere now: a stream's end is often noticed only after the
+            // next one was opened.
+            () = follow.way_lost() => {}
             () = session.ended.cancelled() => break,
         }
     }
     session.follows.lock().remove(&follow.task);
 }
 
+/// Tells of the visits that ended just before their task did, as long as there is a stream for it.
+pub(crate) fn last_visits(
+    session: &Session,
+    task: &TaskId,
+    signals: &mut broadcast::Receiver<Signal>,
+    way: &Outlet,
+) {
+    loop {
+        match signals.try_recv() {
+            Ok(Signal::Visited(key)) => tell_visited(session, task, &key, way),
+            Ok(Signal::Progress(_) | Signal::Log(_)) | Err(TryRecvError::Lagged(_)) => {}
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+        }
+    }
+}
+
+/// Tells on `way`, or else on a standing stream.
+pub(crate) fn tell_visited(session: &Session, task: &TaskId, key: &QuestionKey, way: &Outlet) {
+    if let Some(message) = visited(session, task, key)
+        && !way.send(message.clone())
+    {
+        session.send(message);
+    }
+}
+
 /// `notifications/elicitation/complete`, if this client agreed to visit the URL of a question that is done with.
-pub(crate) fn visited(session: &Session, task: &TaskId, key: &QuestionKey) -> Option<Bytes> {
+fn visited(session: &Session, task: &TaskId, key: &QuestionKey) -> Option<Bytes> {
     let elicitation_id = session.asks.visited(task, key)?;
     session.version().has_elicitation_id().then(|| question::elicitation_complete(&elicitation_id))
 }

@@ -157,10 +157,7 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
         if let Some(asked) = record.task.outstanding() {
             match via {
                 Via::Legacy(session)
-                    if asked
-                        .questions()
-                        .values()
-                        .all(|asked| session.negotiated.offers.can_ask(asked.kind)) =>
+                    if asked.questions().values().all(|asked| session.negotiated.offers.takes(asked)) =>
                 {
                     if waits.is_none() {
                         let follow = Follow::start(gateway, session, &handle, None, Known::AsHandle);

@@ -10,22 +10,34 @@ use taskgate_wire::json;
 use taskgate_wire::message::{Notification, Outcome, Response};
 use taskgate_wire::rpc_error::RpcError;
 
-use crate::asks::AskedFor;
+use crate::asks::{Again, AskedFor};
 use crate::dispatch::text;
 use crate::gateway::Gateway;
 use crate::session::Session;
+use crate::standing;
 
 /// A notification. What we have no use for is accepted and dropped: progress of the client's own work, changes of its
 /// roots, tasks that it hosts.
 pub(crate) async fn notification(
-    _gateway: &Arc<Gateway>,
+    gateway: &Arc<Gateway>,
     session: &Arc<Session>,
     notification: &Notification,
 ) {
+    if notification.method() == "notifications/initialized" {
+        standing::ready(gateway, session);
+    }
     if notification.method() == "notifications/cancelled"
         && let Some(id) = notification.param("requestId").and_then(RequestId::from_text)
     {
         session.requests.cancel(&id);
+    }
+}
+
+/// What a refusal by an error says to the server.
+fn refused(kind: QuestionKind, error: &str) -> Answer {
+    match answer::from_error(kind, error) {
+        Refused::Answer(result) => Answer::Result(bytes::Bytes::from_static(result.as_bytes())),
+        Refused::NoAnswer(message) => Answer::Error { code: RpcError::read(error).code, message },
     }
 }
 
@@ -36,6 +48,16 @@ fn is_accept(reply: &Answer) -> bool {
     }
 }
 
+/// What becomes of an answer that does not fit its question. The question stays open in either case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unfit {
+    /// Its client is told by the status of its POST.
+    Refuse,
+    /// Its client cannot be told, and believes that it has answered: it is asked once more, and then taken for one that
+    /// refuses.
+    AskAgain,
+}
+
 /// An answer to a question of ours. One that answers nothing is dropped.
 ///
 /// # Errors
@@ -44,21 +66,29 @@ pub(crate) async fn response(
     gateway: &Arc<Gateway>,
     session: &Arc<Session>,
     response: &Response,
+    unfit: Unfit,
 ) -> Result<(), RpcError> {
-    let Some((count, ask)) = response.id().and_then(|id| session.asks.take(id)) else { return Ok(()) };
+    let Some((count, mut ask)) = response.id().and_then(|id| session.asks.take(id)) else { return Ok(()) };
     let reply = match response.outcome() {
-        Outcome::Result(result) => {
-            if let Err(error) = answer::check(ask.kind, result) {
-                session.asks.put_back(count, ask);
-                return Err(error);
-            }
-            Answer::Result(answer::for_b(result))
-        }
-        //
-        Outcome::Error(error) => match answer::from_error(ask.kind, error) {
-            Refused::Answer(result) => Answer::Result(bytes::Bytes::from_static(result.as_bytes())),
-            Refused::NoAnswer(message) => Answer::Error { code: RpcError::read(error).code, message },
+        Outcome::Result(result) => match answer::check(ask.kind, result) {
+            Ok(()) => Answer::Result(answer::for_b(result)),
+            Err(error) => match unfit {
+                Unfit::Refuse => {
+                    session.asks.put_back(count, ask);
+                    return Err(error);
+                }
+                Unfit::AskAgain => match session.asks.again(ask) {
+                    Again::Asked => return Err(error),
+                    Again::Enough(enough) => {
+                        ask = enough;
+                        // In words that hold none of a person's own for no.
+                        let unfit = RpcError::invalid_params("its answer did not fit, twice");
+                        refused(ask.kind, &unfit.to_json())
+                    }
+                },
+            },
         },
+        Outcome::Error(error) => refused(ask.kind, error),
     };
     match ask.to {
         AskedFor::Waiting(waiting) => {

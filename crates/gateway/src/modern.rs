@@ -25,9 +25,16 @@ impl Modern {
         let Ok(required) = Object::parse(required) else { return false };
         required.members().any(|part| match part.name.as_ref() {
             "elicitation" => {
-                self.offers.elicitation.is_none() || (!self.offers.url() && asks_url(part.value))
+                self.offers.elicitation.is_none()
+                    || (!self.offers.url() && asks(part.value, "url"))
+                    || (!self.offers.form() && asks(part.value, "form"))
             }
-            "sampling" => self.offers.sampling.is_none(),
+            "sampling" => match self.offers.sampling.as_deref() {
+                None => true,
+                Some(ours) => {
+                    ["tools", "context"].iter().any(|name| asks(part.value, name) && !asks(ours, name))
+                }
+            },
             "roots" => self.offers.roots.is_none(),
             "extensions" => json::at(part.value, &[TASKS_EXTENSION]).is_none() || !self.declares_tasks,
             _ => true,
@@ -45,8 +52,9 @@ impl Modern {
     }
 }
 
-fn asks_url(elicitation: &str) -> bool {
-    json::at(elicitation, &["url"]).is_some()
+/// Whether a capability names this part of it.
+fn asks(capability: &str, part: &str) -> bool {
+    json::at(capability, &[part]).is_some()
 }
 
 #[cfg(test)]

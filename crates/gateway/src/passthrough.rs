@@ -155,7 +155,7 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
                         let _ = reply.send(nobody(question.kind));
                     }
                 },
-                BackEvent::Unasked { .. } | BackEvent::Nudge => {}
+                BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. } => {}
             },
             () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
                 stop.cancel();
@@ -234,19 +234,17 @@ pub(crate) async fn ask(
     limits: Limits,
 ) -> Answer {
     let kind = question.kind;
-    if !session.negotiated.offers.can_ask(kind) {
+    if !session.negotiated.offers.takes(&question) {
         return nobody(kind);
     }
     let (sender, receiver) = oneshot::channel();
-    let (count, message) = session.asks.open(&question, AskedFor::Waiting(sender), None, session.version());
-    if !outlet.send(message.clone()) && !session.send(message) {
-        session.asks.forget(count);
+    let Some((count, _)) = session.put(&question, AskedFor::Waiting(sender), None, &outlet) else {
         return nobody(kind);
-    }
+    };
     match tokio::time::timeout(Limits::span(limits.ask_time), receiver).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => {
-            session.asks.forget(count);
+            session.take_back_one(count);
             match taskgate_wire::answer::gave_up(kind) {
                 Ok(answer) => Answer::Result(Bytes::from_static(answer.as_bytes())),
                 Err(error) => Answer::Error { code: error.code, message: error.message },

@@ -20,12 +20,13 @@ use crate::batch::{BATCH_MAX, gathered, no_initialize, too_long};
 use crate::config::{Limits, ServerPolicy};
 use crate::dispatch::{self, Exchange, Via};
 use crate::gateway::Gateway;
+use crate::incoming::Unfit;
 use crate::modern::Modern;
 use crate::outlet::Outlet;
 use crate::reply::{End, Reply};
 use crate::requests::{Requests, Running};
 use crate::session::Session;
-use crate::{incoming, initialize, standing};
+use crate::{incoming, initialize};
 
 /// Who is at the other end of a pipe.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -221,7 +222,7 @@ impl Pipe {
                 let session = gateway.sessions.on_pipe(opened.negotiated);
                 self.outlet.deliver(message::success(request.id(), &opened.result)).await;
                 session.add_stream(&self.outlet, 1);
-                standing::opened(gateway, &session);
+                gateway.sessions.opened.notify_waiters();
                 self.session = Some(session);
             }
             Err(error) => self.outlet.deliver(message::error(Some(request.id()), &error)).await,
@@ -242,8 +243,9 @@ impl Pipe {
                 incoming::notification(&self.gateway, &session, &notification).await;
             }
             (Ok(Message::Response(response)), Some(session)) => {
-                // A pipe has no status by which a wrong answer could be refused: the question stays open.
-                if let Err(error) = incoming::response(&self.gateway, &session, &response).await {
+                // A pipe has no status by which a wrong answer could be refused: the question is asked again.
+                let unfit = Unfit::AskAgain;
+                if let Err(error) = incoming::response(&self.gateway, &session, &response, unfit).await {
                     tracing::debug!(%error, "an answer could not be used");
                 }
             }
@@ -268,8 +270,9 @@ impl Pipe {
                 reply = dispatch::request(exchange, via) => reply,
                 () = ended.cancelled(), if is_held => return,
             };
-            let Reply { end: End::Message(message), delivers, .. } = reply else { return };
+            let Reply { end: End::Message(message), delivers, telling, .. } = reply else { return };
             outlet.deliver_with(message, delivers).await;
+            drop(telling);
             if is_listen {
                 // over stdio the end of a subscription is said in both ways.
                 let params = cancelled_params(&id, "The subscription has ended");

@@ -9,6 +9,8 @@ use taskgate_wire::id::RequestId;
 use taskgate_wire::message;
 use taskgate_wire::rpc_error::RpcError;
 
+use crate::follow::Telling;
+
 /// The end of one request.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -20,6 +22,8 @@ pub(crate) struct Reply {
     pub(crate) session: Option<String>,
     /// The task whose final result is in it.
     pub(crate) delivers: Option<TaskId>,
+    /// The task that its client learns of by it, held until it was handed to the client's stream.
+    pub(crate) telling: Option<Telling>,
 }
 
 /// The last word.
@@ -43,7 +47,7 @@ impl Reply {
     }
 
     pub(crate) fn message(status: StatusCode, body: Bytes) -> Reply {
-        Reply { status, end: End::Message(body), session: None, delivers: None }
+        Reply { status, end: End::Message(body), session: None, delivers: None, telling: None }
     }
 
     /// Notes that the record's result is in it, if it has one.
@@ -53,11 +57,23 @@ impl Reply {
 
     /// 202 without a body.
     pub(crate) fn accepted() -> Reply {
-        Reply { status: StatusCode::ACCEPTED, end: End::Silence, session: None, delivers: None }
+        Reply {
+            status: StatusCode::ACCEPTED,
+            end: End::Silence,
+            session: None,
+            delivers: None,
+            telling: None,
+        }
     }
 
     pub(crate) fn severed() -> Reply {
-        Reply { status: StatusCode::SERVICE_UNAVAILABLE, end: End::Severed, session: None, delivers: None }
+        Reply {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            end: End::Severed,
+            session: None,
+            delivers: None,
+            telling: None,
+        }
     }
 }
 

@@ -10,15 +10,17 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use taskgate_core::id::{Principal, ServerName, TaskId};
+use taskgate_core::task::{Question, QuestionKey};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_engine::Engine;
 use taskgate_engine::back::BackKey;
-use taskgate_store::record;
+use taskgate_store::record::{self, Record};
 use taskgate_wire::offers::Offers;
 use taskgate_wire::version::Version;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::asks::Asks;
+use crate::asks::{AskedFor, Asks, TakenBack};
 use crate::config::Limits;
 use crate::follow::Follow;
 use crate::level::Level;
@@ -69,6 +71,8 @@ struct State {
     /// Resources whose changes the client wants to hear of.
     resources: HashMap<String, Watched>,
     is_pumped: bool,
+    /// The client has said that it is ready, or behaves like it.
+    is_ready: bool,
 }
 
 impl Session {
@@ -90,6 +94,7 @@ impl Session {
                 streams: Vec::new(),
                 resources: HashMap::new(),
                 is_pumped: false,
+                is_ready: false,
             }),
             asks,
             requests: Requests::new(max),
@@ -131,10 +136,68 @@ impl Session {
     }
 
     /// The newest standing stream that is open.
+    /// None before the handshake is over.
     pub(crate) fn stream(&self) -> Option<Outlet> {
         let mut state = self.state.lock();
+        if !state.is_ready {
+            return None;
+        }
         state.streams.retain(Outlet::is_open);
         state.streams.last().cloned()
+    }
+
+    /// Sends a question on `way`, or else on a standing stream. Where it went, unless it went nowhere.
+    pub(crate) fn put(
+        &self,
+        question: &Question,
+        to: AskedFor,
+        task: Option<&TaskId>,
+        way: &Outlet,
+    ) -> Option<(u64, Outlet)> {
+        let (count, message) = self.asks.open(question, to, task, self.version());
+        let ways = [Some(way.clone()), self.stream()];
+        let went = ways.into_iter().flatten().find(|way| way.send(message.clone()));
+        match went {
+            Some(way) => {
+                self.asks.went(count, &way);
+                Some((count, way))
+            }
+            None => {
+                self.asks.forget(count);
+                None
+            }
+        }
+    }
+
+    /// Takes back what the client was asked for a task, but for the questions that are still open (A-092, G-011).
+    pub(crate) fn take_back(&self, record: &Record) {
+        let open = record.task.outstanding().map(|asked| asked.questions());
+        let is_open = |key: &QuestionKey| open.is_some_and(|open| open.contains_key(key));
+        self.tell_taken_back(self.asks.prune(&record.id, is_open));
+    }
+
+    /// Takes one question back.
+    pub(crate) fn take_back_one(&self, count: u64) {
+        self.tell_taken_back(self.asks.forget(count));
+    }
+
+    fn tell_taken_back(&self, questions: impl IntoIterator<Item = TakenBack>) {
+        for TakenBack { message, way } in questions {
+            // On the same stream, since a client may tell its streams apart; else wherever it hears us.
+            if !way.send(message.clone()) {
+                self.send(message);
+            }
+        }
+    }
+
+    /// Whether the handshake is over, so that the client may be sent requests and notifications.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.lock().is_ready
+    }
+
+    /// The handshake is over; whether that is news.
+    pub(crate) fn get_ready(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().is_ready, true)
     }
 
     /// Sends a message that belongs to no request, on exactly one stream. `false` if none is open.
@@ -146,7 +209,7 @@ impl Session {
     /// does so yet.
     pub(crate) fn begin_pump(&self) -> bool {
         let mut state = self.state.lock();
-        let begins = !state.is_pumped && state.streams.iter().any(Outlet::is_open);
+        let begins = state.is_ready && !state.is_pumped && state.streams.iter().any(Outlet::is_open);
         state.is_pumped |= begins;
         begins
     }
@@ -206,11 +269,13 @@ pub(crate) struct Sessions {
     engine: Arc<Engine>,
     limits: Limits,
     live: Mutex<HashMap<String, Arc<Session>>>,
+    /// A session was opened, or a client has become ready.
+    pub(crate) opened: Notify,
 }
 
 impl Sessions {
     pub(crate) fn new(engine: Arc<Engine>, limits: Limits) -> Sessions {
-        Sessions { engine, limits, live: Mutex::new(HashMap::new()) }
+        Sessions { engine, limits, live: Mutex::new(HashMap::new()), opened: Notify::new() }
     }
 
     /// Opens a session. Its id is 192 random bits in visible ASCII; only its hash is kept (R6.3).
@@ -288,7 +353,12 @@ impl Sessions {
             client_info: stored.client_info,
         };
         let session = Arc::new(self.make(key.clone(), negotiated, stored.created));
-        session.state.lock().seen = stored.seen;
+        {
+            let mut state = session.state.lock();
+            state.seen = stored.seen;
+            // Its handshake was over long before our restart.
+            state.is_ready = true;
+        }
         if let Some(level) = stored.log_level.as_deref().and_then(Level::parse) {
             session.set_log_level(level);
         }

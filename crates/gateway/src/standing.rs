@@ -22,7 +22,10 @@ const TICK: Duration = Duration::from_secs(20);
 
 /// Holds a standing stream open. Questions that could not be asked before are asked on it now.
 pub(crate) async fn hold(gateway: Arc<Gateway>, session: Arc<Session>, outlet: Outlet) -> Reply {
+    // A client that listens has ended its handshake.
+    session.get_ready();
     opened(&gateway, &session);
+    gateway.sessions.opened.notify_waiters();
     let mut tick = tokio::time::interval(TICK);
     loop {
         tokio::select! {
@@ -31,6 +34,15 @@ pub(crate) async fn hold(gateway: Arc<Gateway>, session: Arc<Session>, outlet: O
             () = gateway.stopping.cancelled() => return Reply::severed(),
             () = outlet.closed() => return Reply::severed(),
         }
+    }
+}
+
+/// The client's handshake is over, as its notification says, or a request that may only come after it. What was
+/// held back until then goes out.
+pub(crate) fn ready(gateway: &Arc<Gateway>, session: &Arc<Session>) {
+    if session.get_ready() {
+        opened(gateway, session);
+        gateway.sessions.opened.notify_waiters();
     }
 }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Sees;
 use crate::dispatch::{Exchange, Failure, text};
-use crate::follow::{Follow, Known};
+use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
@@ -80,8 +80,14 @@ pub(crate) async fn outcome(
             .ok_or_else(|| RpcError::too_many("tasks/result requests held open", blocked.max()))?;
         let _waits = Follow::start(gateway, session, &handle, None, Known::AsTask).wait_on(outlet);
         outlet.resumable(&record.id);
+        let mut signals = handle.signals();
         tokio::select! {
-            record = handle.over() => record,
+            record = handle.over() => {
+                follow::last_visits(session, &record.id, &mut signals, outlet);
+                // What is still asked goes before the answer, as long as there is a stream for it.
+                session.take_back(&record);
+                record
+            }
             // Its client resumes at our successor, or asks again (G-021).
             () = stopping.cancelled() => return Ok(Reply::severed()),
             () = session.ended.cancelled() => return Ok(Reply::severed()),

@@ -1,6 +1,7 @@
 //! The side towards servers, as the front sees it.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,12 +9,13 @@ use parking_lot::Mutex;
 use taskgate_client::{Asker, Manifest, Notice, RawAnswer, RawInFlight, Servers, Session, Sharing};
 use taskgate_core::gate::TaskSupport;
 use taskgate_core::id::{Principal, ServerName};
-use taskgate_core::task::{Question, QuestionKind};
+use taskgate_core::task::Question;
 use taskgate_engine::back::{Back, BackKey, Reply, Unreachable};
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::listing;
 use taskgate_wire::rpc_error::RpcError;
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use crate::dispatch::text;
 use crate::gateway::Gateway;
@@ -64,6 +66,9 @@ pub(crate) struct ToolFacts {
     /// The raw schema of its arguments, if some of them are mirrored into headers (B-045).
     pub(crate) mirroring: Option<String>,
 }
+
+/// How long a server that asks is made to wait for the end of its client's handshake.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Pages that are searched for one tool; more than this is a server that never ends.
 const PAGES_MAX: usize = 100;
@@ -171,25 +176,42 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    fn asks(&self, session: &crate::session::Session, kind: QuestionKind) -> bool {
+    fn asks(&self, session: &crate::session::Session, question: &Question) -> bool {
         let theirs = &session.back_key;
         let is_ours = match self.sharing {
             Sharing::Apart | Sharing::Nobody => *theirs == self.key,
             Sharing::First => (&theirs.server, &theirs.principal) == (&self.key.server, &self.key.principal),
         };
-        is_ours && session.negotiated.offers.can_ask(kind)
+        is_ours && session.negotiated.offers.takes(question)
     }
 }
 
 #[async_trait]
 impl Asker for Newest {
+    /// A client of the modern era is asked in the course of its calls only (B-123, X-035).
+    fn reaches(&self, question: &Question) -> bool {
+        let Some(gateway) = self.gateway.upgrade() else { return false };
+        !gateway.sessions.newest(|session| self.asks(session, question)).is_empty()
+    }
+
     async fn ask(&self, question: Question) -> Reply {
         let Some(gateway) = self.gateway.upgrade() else { return passthrough::nobody(question.kind) };
-        for session in gateway.sessions.newest(|session| self.asks(session, question.kind)) {
-            if let Some(stream) = session.stream() {
-                return passthrough::ask(session, stream, question, gateway.config.limits.clone()).await;
+        let until = Instant::now() + HANDSHAKE_PATIENCE;
+        loop {
+            let opened = gateway.sessions.opened.notified();
+            tokio::pin!(opened);
+            opened.as_mut().enable();
+            let sessions = gateway.sessions.newest(|session| self.asks(session, &question));
+            let is_opening = sessions.iter().all(|session| !session.is_ready());
+            for session in sessions {
+                if let Some(stream) = session.stream() {
+                    return passthrough::ask(session, stream, question, gateway.config.limits.clone()).await;
+                }
+            }
+            // A server may ask right behind its own handshake, before its client's is over.
+            if !is_opening || tokio::time::timeout_at(until, opened).await.is_err() {
+                return passthrough::nobody(question.kind);
             }
         }
-        passthrough::nobody(question.kind)
     }
 }

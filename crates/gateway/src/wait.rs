@@ -66,7 +66,13 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
     let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
     loop {
         let record = handle.record();
+        if let Via::Legacy(session) = checked.via {
+            session.take_back(&record);
+        }
         if record.task.ending().is_some() {
+            if let Via::Legacy(session) = checked.via {
+                follow::last_visits(session, &record.id, &mut signals, &exchange.outlet);
+            }
             return over(checked, &record, start);
         }
         if is_ahead && record.task.outstanding().is_some() {
@@ -95,11 +101,8 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
                 Ok(Signal::Progress(params)) => checked.progress(&params),
                 Ok(Signal::Log(params)) => checked.log(&params),
                 Ok(Signal::Visited(key)) => {
-                    if let Via::Legacy(session) = checked.via
-                        && let Some(message) = follow::visited(session, &record.id, &key)
-                        && !exchange.outlet.send(message.clone())
-                    {
-                        session.send(message);
+                    if let Via::Legacy(session) = checked.via {
+                        follow::tell_visited(session, &record.id, &key, &exchange.outlet);
                     }
                 }
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
@@ -221,7 +224,7 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
         Via::Legacy(session) => &session.negotiated.offers,
     };
     // A server that many share asks what only some of them can be asked.
-    let can_ask = open.values().all(|question| offers.can_ask(question.kind));
+    let can_ask = open.values().all(|question| offers.takes(question));
     match (checked.via, checked.carry) {
         _ if !can_ask => Asked::Nobody,
         (Via::Modern(_), Carry::Extension) if !is_before_task(record, open.values()) => {
@@ -237,11 +240,8 @@ fn questions(checked: &Checked<'_>, record: &Record, asked: &mut HashSet<Questio
                     continue;
                 }
                 let to = AskedFor::Task { task: record.id.clone(), key: key.clone() };
-                let (count, message) = session.asks.open(question, to, None, session.version());
-                if checked.exchange.outlet.send(message.clone()) || session.send(message) {
+                if session.put(question, to, None, &checked.exchange.outlet).is_some() {
                     asked.insert(key.clone());
-                } else {
-                    session.asks.forget(count);
                 }
             }
             Asked::Wait

@@ -1,9 +1,10 @@
 //! What a client can be asked for, and what we therefore declare to a back.
 
-use taskgate_core::task::QuestionKind;
+use taskgate_core::task::{Question, QuestionKind};
 
 use crate::json::{self, Object};
 use crate::meta;
+use crate::rpc_error::RpcError;
 use crate::version::Version;
 
 /// The parts of a client's capabilities that let a back ask something. Equal offers may share a back session.
@@ -77,6 +78,34 @@ impl Offers {
         }
     }
 
+    /// Whether this very question may be asked: its kind is declared, and so are the tools that sampling makes use of
+    /// (A-114, B-099).
+    #[must_use]
+    pub fn takes(&self, question: &Question) -> bool {
+        let sampling = self.sampling.as_deref().unwrap_or("{}");
+        self.can_ask(question.kind) && (!uses_tools(question) || has(sampling, "tools"))
+    }
+
+    /// What a server is told that asks something which may not be asked: `-32602` where another mode or form of the same
+    /// was declared, else `-32601`. `None` if it may.
+    #[must_use]
+    pub fn refuses(&self, question: &Question) -> Option<RpcError> {
+        if self.takes(question) {
+            return None;
+        }
+        Some(match question.kind {
+            QuestionKind::Form | QuestionKind::Url if self.elicitation.is_some() => {
+                RpcError::invalid_params("This elicitation mode was not declared")
+            }
+            QuestionKind::Sampling if self.sampling.is_some() => {
+                RpcError::invalid_params("Sampling with tools was not declared")
+            }
+            QuestionKind::Form | QuestionKind::Url | QuestionKind::Sampling | QuestionKind::Roots => {
+                RpcError::method_not_found(question.kind.method())
+            }
+        })
+    }
+
     /// The capabilities object that we declare to a back of `version`: nothing that the client lacks, nothing
     /// that the version lacks, no legacy `tasks`, no `roots.listChanged`. A modern back hears
     /// of the tasks extension.
@@ -139,6 +168,13 @@ impl Offers {
             QuestionKind::Roots => "{\"roots\":{}}",
         }
     }
+}
+
+/// Sampling with tools has a capability of its own from 2025-11-25 on.
+fn uses_tools(question: &Question) -> bool {
+    let params = crate::result::text(&question.params).unwrap_or("{}");
+    let is_there = |name| json::at(params, &[name]).is_some_and(|value| !json::is_null(value));
+    question.kind == QuestionKind::Sampling && (is_there("tools") || is_there("toolChoice"))
 }
 
 fn has(modes: &str, mode: &str) -> bool {

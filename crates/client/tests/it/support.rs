@@ -73,6 +73,7 @@ pub(crate) fn tool(name: &str, asking: Asking) -> Outgoing {
         asking,
         ttl: Millis::hours(2),
         key: None,
+        offers: "{}".to_owned(),
         round: None,
     }
 }
@@ -100,7 +101,11 @@ pub(crate) async fn answer(events: &mut mpsc::UnboundedReceiver<BackEvent>, resu
                 reply.send(Reply::Result(Bytes::from_static(result.as_bytes()))).unwrap();
                 return String::from_utf8(question.params.to_vec()).unwrap();
             }
-            BackEvent::Progress(_) | BackEvent::Log(_) | BackEvent::Unasked { .. } | BackEvent::Nudge => {}
+            BackEvent::Progress(_)
+            | BackEvent::Log(_)
+            | BackEvent::Unasked { .. }
+            | BackEvent::Nudge
+            | BackEvent::Visited { .. } => {}
         }
     }
 }

@@ -72,6 +72,9 @@ pub enum Command {
     NeverSent,
     /// No answer can come any more.
     Lose(Doubt),
+    /// The attempt is over by the back's word that a URL must be visited first, and that was done: begin another, if the
+    /// operator lets it be sent again (G-022).
+    Repeat,
     /// The last attempt's exchange is proved over: from now on nothing of it can still be sent.
     Close,
     /// A receipt that the workflow's rule accepts.

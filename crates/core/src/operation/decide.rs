@@ -44,6 +44,16 @@ impl Operation {
                 Stage::Dispatched { .. } | Stage::Observing { .. } => Ok(vec![self.lost(doubt)]),
                 Stage::Prepared | Stage::Settled(_) | Stage::Unknown(_) => Err(OutOfStage),
             },
+            Command::Repeat => match &self.stage {
+                Stage::Dispatched { .. } | Stage::Observing { .. } if self.may_resend(now) => {
+                    Ok(vec![Event::Dispatched { at: now }])
+                }
+                Stage::Prepared
+                | Stage::Dispatched { .. }
+                | Stage::Observing { .. }
+                | Stage::Settled(_)
+                | Stage::Unknown(_) => Err(OutOfStage),
+            },
             Command::Close => match &self.stage {
                 Stage::Settled(_) | Stage::Unknown(_) if self.attempts > 0 => match self.closed_at {
                     None => Ok(vec![Event::Closed { at: now }]),

@@ -57,6 +57,7 @@ fn r4_5_every_stage_against_every_command() {
         Command::NeverSent,
         Command::Lose(Doubt::AnswerLost),
         Command::Close,
+        Command::Repeat,
     ];
     for (name, effect, replay) in kinds {
         for stage in &stages {

@@ -340,6 +340,7 @@ async fn a_read_that_outlasts_its_time_is_recorded_and_taken_over() {
             asking: taskgate_core::gate::Asking::Held,
             ttl: Millis(0),
             key: None,
+            offers: "{}".to_owned(),
             round: None,
         },
     );

@@ -140,6 +140,7 @@ fn exchange() -> (Heard, InFlight) {
         asking: Asking::Held,
         ttl: taskgate_core::time::Millis(0),
         key: None,
+        offers: "{}".to_owned(),
         round: None,
     };
     let in_flight = InFlight {

@@ -14,7 +14,7 @@ use super::post::{legacy_exchange, way};
 use super::{Caller, respond};
 use crate::batch::{BATCH_MAX, gathered, no_initialize, too_long};
 use crate::dispatch::{self, Via};
-use crate::incoming;
+use crate::incoming::{self, Unfit};
 use crate::outlet::Outlet;
 use crate::reply::{End, Reply};
 use crate::session::Session;
@@ -72,8 +72,9 @@ async fn one(
             return None;
         }
         Ok(Message::Response(response)) => {
-            // A batch has no place for the refusal of an answer; the question stays open and is asked again.
-            let used: Result<(), RpcError> = incoming::response(&caller.gateway, session, &response).await;
+            // A batch has no place for the refusal of an answer; the question is asked again.
+            let used: Result<(), RpcError> =
+                incoming::response(&caller.gateway, session, &response, Unfit::AskAgain).await;
             if let Err(error) = used {
                 tracing::debug!(%error, "an answer could not be used");
             }

@@ -14,13 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::event_id::EventId;
+use crate::follow::Telling;
 use crate::outlet::Piece;
 use crate::reply::{End, Reply};
 
 /// A response's body.
 pub(crate) enum Body {
-    /// All of it is there.
-    Full(Option<Bytes>),
+    /// All of it is there. What its reader learns of by it waits until it is handed over, and this is dropped.
+    Full(Option<Bytes>, Option<Telling>),
     /// It comes as it happens.
     Stream(Box<Stream>),
 }
@@ -28,11 +29,19 @@ pub(crate) enum Body {
 impl Body {
     pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
         let bytes = bytes.into();
-        Body::Full((!bytes.is_empty()).then_some(bytes))
+        Body::Full((!bytes.is_empty()).then_some(bytes), None)
     }
 
     pub(crate) fn empty() -> Body {
-        Body::Full(None)
+        Body::Full(None, None)
+    }
+
+    /// The same body, which tells its reader of a task.
+    pub(crate) fn telling(self, telling: Option<Telling>) -> Body {
+        match self {
+            Body::Full(bytes, _) => Body::Full(bytes, telling),
+            Body::Stream(stream) => Body::Stream(stream),
+        }
     }
 }
 
@@ -45,19 +54,27 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
         let next = match self.get_mut() {
-            Body::Full(bytes) => bytes.take(),
+            Body::Full(bytes, telling) => {
+                let bytes = bytes.take();
+                if bytes.is_none() {
+                    *telling = None;
+                }
+                bytes
+            }
             Body::Stream(stream) => std::task::ready!(stream.poll(cx)),
         };
         Poll::Ready(next.map(|bytes| Ok(BodyFrame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Full(None))
+        matches!(self, Body::Full(None, _))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Body::Full(bytes, _) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             Body::Stream(_) => SizeHint::default(),
         }
     }
@@ -121,13 +138,15 @@ pub(crate) struct Stream {
     ready: VecDeque<Bytes>,
     keep_alive: Interval,
     is_over: bool,
+    /// Held until the stream is at its end.
+    telling: Option<Telling>,
 }
 
 impl Stream {
     pub(crate) fn new(work: Work, keep_alive: Duration) -> Stream {
         let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + keep_alive, keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stream = Stream { work, ready: VecDeque::new(), keep_alive, is_over: false };
+        let mut stream = Stream { work, ready: VecDeque::new(), keep_alive, is_over: false, telling: None };
         if stream.work.ids.is_some() {
             stream.prime();
         }
@@ -162,6 +181,7 @@ impl Stream {
             }
             End::Silence | End::Severed => {}
         }
+        self.telling = reply.telling;
         self.is_over = true;
     }
 

@@ -18,6 +18,7 @@ use super::guard::{self, Accepts};
 use super::{Caller, batch, respond};
 use crate::dispatch::{self, Exchange, Via};
 use crate::event_id::{Answers, EventId};
+use crate::incoming::Unfit;
 use crate::modern::Modern;
 use crate::outlet::{Outlet, Piece};
 use crate::pipe::Sent;
@@ -223,10 +224,12 @@ async fn legacy(caller: Caller, session: Arc<Session>, message: Message, accepts
             incoming::notification(&caller.gateway, &session, &notification).await;
             respond::bare(StatusCode::ACCEPTED)
         }
-        Message::Response(response) => match incoming::response(&caller.gateway, &session, &response).await {
-            Ok(()) => respond::bare(StatusCode::ACCEPTED),
-            Err(error) => respond::from_reply(Reply::error(StatusCode::BAD_REQUEST, None, &error)),
-        },
+        Message::Response(response) => {
+            match incoming::response(&caller.gateway, &session, &response, Unfit::Refuse).await {
+                Ok(()) => respond::bare(StatusCode::ACCEPTED),
+                Err(error) => respond::from_reply(Reply::error(StatusCode::BAD_REQUEST, None, &error)),
+            }
+        }
     }
 }
 

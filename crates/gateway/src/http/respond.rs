@@ -90,7 +90,7 @@ pub(super) fn streaming(stream: Stream) -> Response<Body> {
 
 pub(super) fn from_reply(reply: Reply) -> Response<Body> {
     let mut response = match reply.end {
-        End::Message(message) => json(reply.status, message),
+        End::Message(message) => json(reply.status, message).map(|body| body.telling(reply.telling)),
         End::Silence => bare(StatusCode::ACCEPTED),
         End::Severed => bare(reply.status),
     };

@@ -226,6 +226,10 @@ async fn x_024_x_028_a_question_whose_stream_broke_is_asked_again_under_the_same
     assert_eq!(asked["params"], again["params"]);
     // First answer wins, also by the older id (G-011).
     client.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}})).await;
+    // the newer one need not be answered any more.
+    let taken_back = second.message().await.unwrap();
+    assert_eq!(taken_back["method"], "notifications/cancelled");
+    assert_eq!(taken_back["params"]["requestId"], again["id"]);
     let done = second.message().await.unwrap();
     assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("cancel"));
 }

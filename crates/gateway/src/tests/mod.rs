@@ -14,6 +14,7 @@ mod old_versions;
 mod passing;
 mod pipe;
 mod plain;
+mod questions;
 mod rig;
 mod schema;
 mod sessions;

@@ -27,6 +27,8 @@ use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::Record;
 use taskgate_store::{Store, Whose};
 use taskgate_wire::handshake::BackSelf;
+use taskgate_wire::offers::Offers;
+use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::version::Version;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -392,6 +394,11 @@ impl Backs for Only {
     async fn open(&self, key: &BackKey) -> Result<Arc<dyn Back>, Unreachable> {
         let fake: Arc<dyn Back> = self.fake(key)?;
         Ok(fake)
+    }
+
+    fn refuses(&self, offers: &str, question: &Question) -> Option<Reply> {
+        let RpcError { code, message, .. } = Offers::from_stored(offers).refuses(question)?;
+        Some(Reply::Error { code, message })
     }
 
     fn survival(&self, _: &ServerName) -> Survival {
