@@ -123,7 +123,7 @@ async fn design_7_a_receipt_rule_that_fails_says_nothing_and_a_person_is_asked()
     assert!(matches!(record.task.ending(), Some(Ending::Returned { is_error: false, .. })));
     assert_eq!(record.operation.stage, Step::Settled(Outcome::Reported(Verdict::Applied)));
     assert!(matches!(record.operation.inquiry, Inquiry::Person { why: HandOff::RuleFailed, .. }));
-    assert_eq!(waiting(&stage).await, [record.operation_id.clone()]);
+    assert_eq!(waiting(&stage).await, std::slice::from_ref(&record.operation_id));
     // What nobody can have issued is kept, and proves nothing.
     bank.gives(Ok(Some(Receipted::Unproved { note: "a receipt of nobody: tx-9".into() })));
     let mut handle = stage.submit(pay(Conflict::Allow)).await;
@@ -187,7 +187,7 @@ async fn inv_14_without_rules_a_lost_answer_goes_to_a_person() {
     stage.back.hear().await.answer.send(error).unwrap();
     let answered = handle.over().await;
     assert_eq!(answered.operation.inquiry, Inquiry::Idle);
-    assert_eq!(waiting(&stage).await, [record.operation_id.clone()]);
+    assert_eq!(waiting(&stage).await, std::slice::from_ref(&record.operation_id));
     // Nobody can be asked but a person, whose word needs a reason.
     let asked = stage.engine.reconcile_now(&record.operation_id).await;
     assert!(matches!(asked, Err(ResolveError::NoRule)), "{asked:?}");
