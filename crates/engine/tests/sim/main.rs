@@ -32,10 +32,11 @@ use taskgate_engine::clock::Clock;
 use taskgate_engine::engine::{NewCall, Parts, SubmitError, Submitted};
 use taskgate_engine::ids;
 use taskgate_engine::limits::Limits;
+use taskgate_engine::rules::NoRules;
 use taskgate_power::Random;
 use taskgate_store::Join;
 use taskgate_store::memory::MemoryStore;
-use taskgate_store::record::{Call, Front, Record};
+use taskgate_store::record::{Call, Front, Key, Record};
 use tokio::time::Instant;
 
 use crate::server::{Line, Server, Servers};
@@ -91,7 +92,8 @@ impl Wish {
                 tool: "t".to_owned(),
                 params: Bytes::from(self.name.clone().into_bytes()),
                 digest: [self.name.len() as u8; 32],
-                key: Some(self.name.clone()),
+                key: Some(Key::of_caller(self.name.clone())),
+                intent: None,
                 offers: String::new(),
                 asking: Asking::Held,
                 frame: None,
@@ -226,6 +228,7 @@ impl Sim {
                     clock: clock.clone(),
                     random: Arc::new(Ids(Mutex::new(Random::new(seed)))),
                     limits: limits(),
+                    rules: Arc::new(NoRules),
                 })
             };
             tokio::spawn(self.server.clone().run());
@@ -433,7 +436,7 @@ impl Client {
                     self.tally.count("a call joined");
                     handle
                 }
-                Ok(Submitted::JoinedPurged) => {
+                Ok(Submitted::Known(_)) => {
                     return Err("INV-48: a task was purged before its time".to_owned());
                 }
                 Err(SubmitError::Store(_)) => {

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use taskgate_core::id::{Principal, TaskId};
+use taskgate_core::id::{OperationId, Principal, TaskId};
+use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 use taskgate_power::Random;
+use taskgate_store::ledger::{After, Busy, Happening, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
@@ -95,6 +97,29 @@ impl Store for SlowStore {
     }
     async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
         self.write(self.store.purge(now, limit)).await
+    }
+    async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, Error> {
+        self.read(self.store.operation(id)).await
+    }
+    async fn operations(
+        &self,
+        which: Which,
+        after: Option<After>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, Error> {
+        self.read(self.store.operations(which, after, limit)).await
+    }
+    async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {
+        self.read(self.store.history(id)).await
+    }
+    async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
+        self.read(self.store.ahead_of(record)).await
+    }
+    async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
+        self.write(self.store.settle(entry, changes)).await
+    }
+    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
+        self.write(self.store.retire(before, below, limit)).await
     }
     async fn put_session(&self, session: Session) -> Result<(), Error> {
         self.store.put_session(session).await
