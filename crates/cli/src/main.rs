@@ -4,6 +4,7 @@
 //! - `args`: the command line as it is typed
 //! - `config`: files, as written and as understood
 //! - `environment`, `ui`: the two things that a process shares with its surroundings
+//! - `rules`: the workflows of a configuration, as the engine asks them
 //! - `commands`: what each command does
 //! - `hosts`: MCP hosts and the files in which they keep their servers
 //! - `demo`: the demo server and the play
@@ -17,6 +18,7 @@ mod environment;
 mod exit;
 mod failure;
 mod hosts;
+mod rules;
 mod ui;
 
 use std::process::ExitCode;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use taskgate_core::id::WorkflowName;
+use taskgate_store::record::{Conflict, Intent, Key, KeyScope, Object};
 use taskgate_wire::json;
 use taskgate_wire::meta::META;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::text::SafeText;
-use taskgate_workflow::{Admission, Ask, Forward, Workflow};
+use taskgate_workflow::{self as workflow, Admission, Forward, Workflow};
 
 use crate::calls::sentence;
 use crate::dispatch::Failure;
@@ -18,23 +20,46 @@ use crate::upstream::{self, Upstream};
 /// A call that may be made.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    pub(crate) key: Option<String>,
-    /// What its workflow says of it.
-    #[expect(dead_code, reason = "recorded once records have a place for it")]
-    pub(crate) admission: Option<Admission>,
+    pub(crate) key: Option<Key>,
+    /// What its workflow says of it, for the record.
+    pub(crate) intent: Option<Intent>,
     forward: Option<Forward>,
 }
 
 impl Admitted {
     /// A call without a workflow.
     pub(crate) fn plain(key: Option<String>) -> Admitted {
-        Admitted { key, admission: None, forward: None }
+        Admitted { key: key.map(Key::of_caller), intent: None, forward: None }
+    }
+
+    /// A call of `workflow` (R4.1).
+    fn of(workflow: &Workflow, admission: Admission) -> Admitted {
+        let conflict = match workflow.conflict {
+            workflow::Conflict::Allow => Conflict::Allow,
+            workflow::Conflict::Refuse => Conflict::Refuse,
+            workflow::Conflict::Queue => Conflict::Queue,
+        };
+        let object = |workflow::Object { name, version }| Object { name, version, conflict };
+        let key = |workflow::Key { text, is_business }| Key {
+            text,
+            scope: if is_business { KeyScope::Tenant } else { KeyScope::Caller },
+        };
+        Admitted {
+            key: admission.key.map(key),
+            intent: Some(Intent {
+                workflow: WorkflowName(workflow.name.clone()),
+                object: admission.object.map(object),
+                effect: admission.effect_text,
+            }),
+            forward: workflow.forward.clone(),
+        }
     }
 
     /// Puts the key where the server takes it. What is there already with another value is refused: nobody could tell
     /// which of the two counts.
     pub(crate) fn forward(&self, params: Bytes) -> Result<Bytes, RpcError> {
         let (Some(forward), Some(key)) = (&self.forward, &self.key) else { return Ok(params) };
+        let key = key.text.as_str();
         let path = match forward {
             Forward::Argument(name) => ["arguments", name.as_str()],
             Forward::Meta(name) => [META, name.as_str()],
@@ -71,12 +96,7 @@ pub(crate) async fn can_be_looked_up(
     workflow: &Workflow,
     upstream: &Arc<dyn Upstream>,
 ) -> Result<(), Failure> {
-    let probe = workflow.probe.as_ref().and_then(|probe| match &probe.ask {
-        Ask::Tool(ask) => Some(("probe", ask)),
-        Ask::Get { .. } => None,
-    });
-    let fence = workflow.fence.as_ref().map(|fence| ("fence", &fence.ask));
-    for (rule, ask) in probe.into_iter().chain(fence).filter(|(_, ask)| ask.server == workflow.server) {
+    for (rule, ask) in workflow.asked_tools().filter(|(_, ask)| ask.server == workflow.server) {
         if upstream::tool(upstream, &ask.tool).await?.is_none() {
             let tool = SafeText::new(&ask.tool, 80);
             tracing::warn!(
@@ -104,11 +124,7 @@ pub(crate) fn admit(
     given: Option<String>,
 ) -> Result<Admitted, RpcError> {
     match workflow.admit(tool, arguments, given.as_deref()) {
-        Ok(admission) => Ok(Admitted {
-            key: admission.key.as_ref().map(|key| key.text.clone()),
-            admission: Some(admission),
-            forward: workflow.forward.clone(),
-        }),
+        Ok(admission) => Ok(Admitted::of(workflow, admission)),
         Err(refused) => {
             tracing::debug!(workflow = workflow.name, %refused, "call refused");
             Err(RpcError::invalid_params(sentence(&refused.to_string())))

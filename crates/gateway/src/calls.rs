@@ -13,7 +13,7 @@ use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
 use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
 use taskgate_store::Join;
-use taskgate_store::record::{Call, Front, Key};
+use taskgate_store::record::{Call, Front, Intent, Key};
 use taskgate_wire::dialect::a;
 use taskgate_wire::header;
 use taskgate_wire::json;
@@ -50,7 +50,8 @@ pub(crate) struct Checked<'x> {
     asking: Asking,
     pub(crate) tool: String,
     digest: [u8; 32],
-    key: Option<String>,
+    key: Option<Key>,
+    intent: Option<Intent>,
     ttl: Option<Millis>,
     params: Bytes,
     /// Answers that came with the call, before anything was asked of its client.
@@ -134,6 +135,7 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         digest: [0; 32],
         tool: name.into_owned(),
         key: admission.key,
+        intent: admission.intent,
         ttl,
         params,
         ahead,
@@ -333,10 +335,14 @@ pub(crate) enum Start {
 
 fn refused(error: SubmitError) -> Failure {
     match error {
-        SubmitError::KeyReused => RpcError::invalid_params(sentence(&error.to_string())).into(),
-        SubmitError::KeyElsewhere => RpcError::invalid_params(sentence(&error.to_string()))
-            .with_data("{\"reason\":\"key_elsewhere\"}")
-            .into(),
+        SubmitError::KeyReused => {
+            let error = RpcError::invalid_params(sentence(&error.to_string()));
+            error.with_data("{\"reason\":\"key_reused\"}").into()
+        }
+        SubmitError::KeyElsewhere => {
+            let error = RpcError::invalid_params(sentence(&error.to_string()));
+            error.with_data("{\"reason\":\"key_elsewhere\"}").into()
+        }
         SubmitError::ObjectBusy(busy) => known::busy(&busy).into(),
         SubmitError::Busy { .. } | SubmitError::TooManyTasks { .. } | SubmitError::Stopping => {
             RpcError::internal(sentence(&error.to_string())).into()
@@ -382,8 +388,8 @@ impl Checked<'_> {
                 tool: self.tool.clone(),
                 params: self.params.clone(),
                 digest: self.digest,
-                key: self.key.clone().map(Key::of_caller),
-                intent: None,
+                key: self.key.clone(),
+                intent: self.intent.clone(),
                 offers: key.offers,
                 asking: self.asking,
                 frame: self.exchange.sent.frame,

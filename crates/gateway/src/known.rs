@@ -2,6 +2,7 @@
 
 use taskgate_core::operation::{Operation, Outcome, Stage, Verdict};
 use taskgate_store::ledger::{Busy, LedgerEntry};
+use taskgate_store::record::{Key, KeyScope};
 use taskgate_wire::json::string_literal;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::time;
@@ -11,40 +12,48 @@ use taskgate_wire::time;
 /// # Shape
 /// `-32603` with `data: {"outcome": …, "operation": …}`, as for a task that ended without its answer.
 pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
+    let anew = anew(entry.key.as_ref());
     let (what, next) = match &entry.operation.stage {
-        Stage::Settled(Outcome::NoneExpected) => {
-            ("It has no effect", "Call again with another key to have its result")
-        }
-        Stage::Settled(Outcome::Confirmed(Verdict::Applied)) => ("Its effect was made", "Do not call again"),
+        Stage::Settled(Outcome::NoneExpected) => ("It has no effect", anew),
+        Stage::Settled(Outcome::Confirmed(Verdict::Applied)) => ("Its effect was made", "do not call again"),
         Stage::Settled(Outcome::Reported(Verdict::Applied)) => {
-            ("The server reported that its effect was made", "Do not call again")
+            ("The server reported that its effect was made", "do not call again")
         }
         Stage::Settled(Outcome::Attested(Verdict::Applied)) => {
-            ("A person found that its effect was made", "Do not call again")
+            ("A person found that its effect was made", "do not call again")
         }
         Stage::Settled(
             Outcome::Confirmed(Verdict::NotApplied)
             | Outcome::Reported(Verdict::NotApplied)
             | Outcome::Attested(Verdict::NotApplied),
-        ) => ("It had no effect", "It may be called again with another key"),
+        ) => ("It had no effect", anew),
         Stage::Settled(Outcome::Assumed) => (
             "It is assumed that it had no effect, which nobody confirmed",
-            "Have that found out before it is called again",
+            "have that found out before it is called again",
         ),
         Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => (
             "Nobody knows whether it had its effect",
-            "Have that found out in the system that it acts on before it is called again",
+            "have that found out in the system that it acts on before it is called again",
         ),
     };
     let made = time::write(entry.created);
     RpcError::internal(format!(
-        "This call was made before, at {made}, and was not made again; its result is no longer kept. {what}. {next}"
+        "This call was made before, at {made}, and was not made again; its result is no longer kept. {what}: {next}"
     ))
     .with_data(format!(
         "{{\"outcome\":\"{}\",\"operation\":{}}}",
         outcome(&entry.operation),
         string_literal(&entry.id.0)
     ))
+}
+
+/// How what a key stands for can be asked for once more, though the key stays taken.
+pub(crate) fn anew(key: Option<&Key>) -> &'static str {
+    match key.map(|key| key.scope) {
+        None => "make the call again under an idempotency key of its own or with other arguments",
+        Some(KeyScope::Caller) => "make the call again under another idempotency key",
+        Some(KeyScope::Tenant) => "make the call again with arguments that give it another business key",
+    }
 }
 
 /// A call that may not be made while another on the same object is open.

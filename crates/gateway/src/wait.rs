@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use taskgate_core::gate::{Carry, Route};
 use taskgate_core::operation::Stage;
-use taskgate_core::task::{CancelRule, Ending, Fault, Question, QuestionKey};
+use taskgate_core::task::{CancelRule, Ending, Fault, Found, Question, QuestionKey};
 use taskgate_engine::{Handle, Signal};
 use taskgate_store::record::Record;
 use taskgate_wire::dialect::{b, fault_error};
@@ -21,7 +21,7 @@ use crate::follow::{Follow, Known};
 use crate::initialize::server_info;
 use crate::reply::Reply;
 use crate::view::view;
-use crate::{follow, handle_tool, retry};
+use crate::{follow, handle_tool, known, retry};
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
@@ -171,12 +171,24 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
 /// what can be done instead.
 fn joined_unknown(fault: &Fault, record: &Record, start: Start) -> RpcError {
     let mut error = fault_error(fault, &record.operation_id);
+    let key = record.call.key.as_ref();
     match (fault, start) {
-        (Fault::OutcomeUnknown(_), Start::Joined) => error.message.push_str(
-            ". This repeated call was not sent. Find out in the system that it acts on whether the first one happened; if it \
-did not, make the call again under an idempotency key of its own or with other arguments",
-        ),
-        (_, Start::Fresh | Start::Joined | Start::Waiting) => {}
+        (Fault::OutcomeUnknown(_), Start::Joined) => {
+            error.message.push_str(
+                ". This repeated call was not sent. Find out in the system that it acts on whether the first \
+one happened; if it did not, ",
+            );
+            error.message.push_str(known::anew(key));
+        }
+        // Only a key joins what is known not to have happened: it stands for that one operation (R4.6).
+        (Fault::NeverSent(_) | Fault::Found(Found::NotApplied), Start::Joined) => {
+            error.message.push_str(
+                ". This repeated call was not sent, since it has the key of that one: to have it done, ",
+            );
+            error.message.push_str(known::anew(key));
+        }
+        (_, Start::Joined) => error.message.push_str(". This repeated call was not sent"),
+        (_, Start::Fresh | Start::Waiting) => {}
     }
     error
 }

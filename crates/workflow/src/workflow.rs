@@ -8,7 +8,7 @@ use taskgate_core::time::{Millis, UnixMillis};
 
 use crate::expression::Expression;
 use crate::facts::{Facts, Table};
-use crate::probe::{Fence, Probe};
+use crate::probe::{Ask, Fence, Probe, ToolAsk};
 use crate::receipt::ReceiptRule;
 use crate::rule::{Hidden, RuleError};
 
@@ -239,6 +239,15 @@ impl Workflow {
             None => None,
         };
         Ok(Admission { key, object, effect_text })
+    }
+
+    /// The tools that it asks, of its own server and of others, each with the rule that asks it.
+    pub fn asked_tools(&self) -> impl Iterator<Item = (&'static str, &ToolAsk)> {
+        let probe = self.probe.as_ref().and_then(|probe| match &probe.ask {
+            Ask::Tool(ask) => Some(("probe", ask)),
+            Ask::Get { .. } => None,
+        });
+        probe.into_iter().chain(self.fence.as_ref().map(|fence| ("fence", &fence.ask)))
     }
 
     /// Whether anything but a person can still tell what happened after an answer was lost.

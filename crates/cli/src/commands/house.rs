@@ -19,11 +19,13 @@ use taskgate_gateway::{Gateway, Parts as GatewayParts};
 use taskgate_store::Store;
 use taskgate_store_sqlite::{Options as StoreOptions, SqliteStore};
 use taskgate_wire::offers::Offers;
+use taskgate_workflow::Workflow;
 use tokio::task::JoinHandle;
 
 use crate::args::GUARD;
 use crate::exit;
 use crate::failure::Failure;
+use crate::rules::Workflows;
 
 /// What a house is built from.
 pub(crate) struct Plan {
@@ -31,6 +33,7 @@ pub(crate) struct Plan {
     pub(crate) servers: Vec<ServerConfig>,
     pub(crate) engine: Limits,
     pub(crate) gateway: GatewayConfig,
+    pub(crate) workflows: Vec<Arc<Workflow>>,
 }
 
 /// The house, lived in.
@@ -38,6 +41,7 @@ pub(crate) struct House {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) servers: Arc<Servers>,
+    workflows: Arc<Workflows>,
     housekeeping: JoinHandle<()>,
     /// How long calls under way have to end.
     pub(crate) patience: Duration,
@@ -76,12 +80,13 @@ impl House {
     pub(crate) async fn build(plan: Plan) -> Result<House, Failure> {
         let patience = Duration::from_millis(plan.gateway.limits.drain.0);
         let servers = Servers::new(plan.servers, client_options()?);
+        let workflows = Arc::new(Workflows::new(&plan.workflows));
         let engine = Engine::new(EngineParts {
             store: plan.store,
             backs: servers.clone(),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
-            rules: Arc::new(taskgate_engine::rules::NoRules),
+            rules: workflows.clone(),
             limits: plan.engine,
         });
         let parts = GatewayParts { engine: engine.clone(), servers: servers.clone(), config: plan.gateway };
@@ -101,13 +106,14 @@ impl House {
             let engine = engine.clone();
             async move { engine.keep_house().await }
         });
-        Ok(House { gateway, engine, servers, housekeeping, patience })
+        Ok(House { gateway, engine, servers, workflows, housekeeping, patience })
     }
 
     /// Opens a session with every server, so that one that will not start is told now and not at the first call.
     pub(crate) fn knock(&self, principal: &Principal) {
         for server in self.servers.names() {
             let (servers, principal) = (self.servers.clone(), principal.clone());
+            let workflows = self.workflows.clone();
             tokio::spawn(async move {
                 let key = BackKey { server, principal, offers: Offers::none().to_stored() };
                 let Ok(session) = servers.session(&key).await else {
@@ -116,7 +122,18 @@ impl House {
                 };
                 match session.tools().await {
                     Ok(tools) => {
-                        tracing::info!(server = key.server.0, tools = tools.len(), "a server is ready")
+                        tracing::info!(server = key.server.0, tools = tools.len(), "a server is ready");
+                        for (workflow, rule, tool) in
+                            workflows.missing(&key.server, |tool| tools.get(tool).is_some())
+                        {
+                            tracing::warn!(
+                                server = key.server.0,
+                                workflow,
+                                tool,
+                                "the {rule} of a workflow asks a tool that this server does not have: what becomes of its \
+                                 effects cannot be looked up"
+                            );
+                        }
                     }
                     Err(error) => tracing::warn!(%error, "a server does not say what tools it has"),
                 }

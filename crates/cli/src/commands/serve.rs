@@ -70,10 +70,11 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let taken = listen::take(config.address)?;
     let store =
         house::open_store(house::store_path(config.store.as_deref())?, config.store_bytes_max).await?;
-    let Config { servers, engine, gateway, .. } = config;
+    let Config { servers, engine, gateway, workflows, .. } = config;
     let paths: Vec<_> =
         gateway.servers.iter().map(|policy| (policy.name.0.clone(), policy.path.clone())).collect();
-    let house = House::build(Plan { store: Arc::new(store), servers, engine, gateway }).await?;
+    let plan = Plan { store: Arc::new(store), servers, engine, gateway, workflows };
+    let house = House::build(plan).await?;
     let listener = taken.listen()?;
     let address = listener.local_addr().context("could not find out the port")?;
     announce(address, &paths, args.json, ui);

@@ -48,6 +48,5 @@ pub(crate) struct Config {
     /// The servers.
     pub(crate) servers: Vec<ServerConfig>,
     /// The workflows.
-    #[expect(dead_code, reason = "for the engine's rules")]
     pub(crate) workflows: Vec<Arc<Workflow>>,
 }

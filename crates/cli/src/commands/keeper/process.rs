@@ -74,6 +74,7 @@ async fn live(place: &Place, environment: &Environment) -> Result<(), Complaint>
         servers: Vec::new(),
         engine: Limits::default(),
         gateway: GatewayConfig::new(Vec::new()),
+        workflows: Vec::new(),
     };
     let house = House::build(plan).await.map_err(failed)?;
     let patience = house.patience;

@@ -155,7 +155,8 @@ async fn run(intent: Intent, keep: Keep) -> Result<(), Failure> {
     let mut signals = Signals::catch().context("could not listen for signals")?;
     let Intent { server, policy, engine, gateway } = intent;
     let store = open(keep).await?;
-    let house = House::build(Plan { store, servers: vec![server], engine, gateway }).await?;
+    let plan = Plan { store, servers: vec![server], engine, gateway, workflows: Vec::new() };
+    let house = House::build(plan).await?;
     let shutdown = CancellationToken::new();
     let asked = shutdown.clone();
     let watch = tokio::spawn(async move {
