@@ -8,6 +8,7 @@ mod calls;
 mod dialect_a;
 mod dialect_b;
 mod http_client;
+mod ledger;
 mod legacy;
 mod modern;
 mod old_versions;

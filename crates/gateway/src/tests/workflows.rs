@@ -7,21 +7,22 @@ use taskgate_core::gate::ToolMode;
 use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_core::time::Millis;
+use taskgate_store::record::Key;
 use taskgate_workflow::{
     Ask, Bounds, Conflict, Expression, Forward, Keying, Pace, Scope, ToolAsk, Want, Workflow,
 };
 
 use super::rig::{Rig, patient, with_tasks};
 
-fn text(source: &str, scope: Scope) -> Expression {
+pub(super) fn text(source: &str, scope: Scope) -> Expression {
     Expression::compile(source, scope, Want::Text).unwrap()
 }
 
-fn derived() -> Keying {
+pub(super) fn derived() -> Keying {
     Keying::Derived(text("'order-' + string(args.order)", Scope::Call))
 }
 
-fn workflow(keying: Keying, forward: Option<Forward>) -> Workflow {
+pub(super) fn workflow(keying: Keying, forward: Option<Forward>) -> Workflow {
     Workflow {
         name: "payments".to_owned(),
         server: ServerName("fake".to_owned()),
@@ -55,7 +56,7 @@ async fn rig(workflow: Workflow) -> Rig {
     rig
 }
 
-fn params(arguments: Value, key: Option<&str>) -> Value {
+pub(super) fn params(arguments: Value, key: Option<&str>) -> Value {
     let mut params = json!({"name": "slow", "arguments": arguments});
     if let Some(key) = key {
         params["_meta"]["taskgate/idempotency-key"] = json!(key);
@@ -67,7 +68,7 @@ async fn call(rig: &Rig, arguments: Value, key: Option<&str>) -> Value {
     rig.modern("tools/call", with_tasks(), params(arguments, key)).await.json()
 }
 
-fn sent(rig: &Rig) -> Vec<Value> {
+pub(super) fn sent(rig: &Rig) -> Vec<Value> {
     rig.fake.calls.lock().iter().map(|(_, params)| serde_json::from_str(params).unwrap()).collect()
 }
 

@@ -1,0 +1,270 @@
+//! What a call of a workflow leaves in the ledger, and what the ledger says of the next one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use taskgate_core::gate::Asking;
+use taskgate_core::id::{Principal, WorkflowName};
+use taskgate_core::operation::{Effect, Replay};
+use taskgate_core::time::UnixMillis;
+use taskgate_engine::back::Back;
+use taskgate_engine::engine::{NewCall, Submitted};
+use taskgate_store::record::{self, Call, Front, Intent, Key, KeyScope};
+use taskgate_store::{Join, Store};
+use taskgate_workflow::{Conflict, Keying, Workflow};
+
+use super::rig::{Rig, config, patient, with_tasks};
+use super::workflows::{derived, params, sent, text, workflow};
+use crate::calls::digest;
+use crate::config::GatewayConfig;
+
+/// How a client asks.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Plain,
+    A,
+    B,
+}
+
+const SHAPES: [Shape; 3] = [Shape::Plain, Shape::A, Shape::B];
+
+async fn ask(rig: &Rig, shape: Shape, params: Value) -> Value {
+    match shape {
+        Shape::B => rig.modern("tools/call", with_tasks(), params).await.json(),
+        Shape::Plain | Shape::A => {
+            let session = rig.session("2025-11-25", json!({})).await;
+            let mut params = params;
+            if let Shape::A = shape {
+                params["task"] = json!({});
+            }
+            session.ask("tools/call", params).await.json()
+        }
+    }
+}
+
+/// The workflow on each of the tools `slow`, `lose` and `raise`.
+async fn rig(workflow: Workflow, mut config: GatewayConfig) -> Rig {
+    let workflow = Arc::new(workflow);
+    for tool in ["slow", "lose", "raise"] {
+        config.servers[0].workflows.insert(tool.to_owned(), workflow.clone());
+    }
+    Rig::with(config).await
+}
+
+fn about(keying: Keying, conflict: Conflict) -> Workflow {
+    let object = text("'order/' + string(args.order)", taskgate_workflow::Scope::Call);
+    Workflow { object: Some(object), conflict, ..workflow(keying, None) }
+}
+
+/// A call of the same workflow by somebody else, who is not a client of this rig.
+async fn made_by_ann(rig: &Rig, arguments: &str, key: Option<Key>, object: Option<record::Object>) -> String {
+    let params = format!("{{\"name\":\"slow\",\"arguments\":{arguments}}}");
+    let call = Call {
+        server: rig.gateway.config.servers[0].name.clone(),
+        tool: "slow".to_owned(),
+        params: Bytes::from(params),
+        digest: digest("slow", arguments),
+        key,
+        intent: Some(Intent { workflow: WorkflowName("payments".to_owned()), object, effect: None }),
+        offers: "{}".to_owned(),
+        asking: Asking::Held,
+        frame: None,
+    };
+    let new = NewCall {
+        principal: Principal::stored("ann".to_owned()),
+        front: Front::Plain,
+        call,
+        effect: Effect::Consequential,
+        replay: Replay::Never,
+        ttl: None,
+        join: Join::SameKey,
+    };
+    let back: Arc<dyn Back> = rig.fake.clone();
+    match rig.gateway.engine.submit(new, back).await.unwrap() {
+        Submitted::Started(handle) => handle.record().operation_id.0.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn error<'a>(said: &'a Value, code: i64, reason: &str) -> &'a Value {
+    assert_eq!(said["error"]["code"], code, "{said}");
+    assert_eq!(said["error"]["data"]["reason"], reason, "{said}");
+    &said["error"]
+}
+
+#[tokio::test]
+async fn r4_1_what_the_workflow_makes_of_a_call_is_recorded_with_it() {
+    let scope = taskgate_workflow::Scope::Call;
+    let whole = Workflow {
+        version: Some(text("args.version", scope)),
+        intended_effect: Some(text("'pays ' + string(args.order)", scope)),
+        ..about(derived(), Conflict::Refuse)
+    };
+    let rig = rig(whole, patient()).await;
+    rig.fake.gate.open();
+    ask(&rig, Shape::B, params(json!({"order": 7, "version": "v3"}), None)).await;
+    let call = rig.records().await.remove(0).call;
+    assert_eq!(call.key, Some(Key { text: "order-7".to_owned(), scope: KeyScope::Tenant }));
+    let object = record::Object {
+        name: "order/7".to_owned(),
+        version: Some("v3".to_owned()),
+        conflict: record::Conflict::Refuse,
+    };
+    let intent = Intent {
+        workflow: WorkflowName("payments".to_owned()),
+        object: Some(object),
+        effect: Some("pays 7".to_owned()),
+    };
+    assert_eq!(call.intent, Some(intent));
+}
+
+#[tokio::test]
+async fn r4_6_a_business_key_of_somebody_else_is_refused_and_nothing_of_theirs_is_shown() {
+    let rig = rig(workflow(derived(), None), patient()).await;
+    let key = Key { text: "order-7".to_owned(), scope: KeyScope::Tenant };
+    let theirs = made_by_ann(&rig, r#"{"order":7}"#, Some(key), None).await;
+    rig.fake.has_called(1).await;
+    for shape in SHAPES {
+        let said = ask(&rig, shape, params(json!({"order": 7}), None)).await;
+        error(&said, -32602, "key_elsewhere");
+        assert!(!said.to_string().contains("ann") && !said.to_string().contains(&theirs), "{said}");
+    }
+    assert_eq!((rig.records().await.len(), sent(&rig).len()), (0, 1));
+}
+
+#[tokio::test]
+async fn r4_6_a_key_that_a_caller_gives_is_that_callers_own() {
+    let rig = rig(workflow(Keying::Required, None), patient()).await;
+    made_by_ann(&rig, r#"{"order":7}"#, Some(Key::of_caller("k-1")), None).await;
+    rig.fake.gate.open();
+    let said = ask(&rig, Shape::B, params(json!({"order": 7}), Some("k-1"))).await;
+    assert_eq!(said["result"]["content"][0]["text"], "done", "{said}");
+    assert_eq!((rig.records().await.len(), sent(&rig).len()), (1, 2));
+}
+
+#[tokio::test]
+async fn r4_6_the_same_key_joins_what_goes_on_what_is_over_and_what_is_gone() {
+    let rig = rig(workflow(derived(), None), config()).await;
+    let mine = || params(json!({"order": 7}), None);
+    // It goes on: every client gets the one task.
+    let first = ask(&rig, Shape::B, mine()).await;
+    let id = first["result"]["taskId"].as_str().unwrap().to_owned();
+    let a = ask(&rig, Shape::A, mine()).await;
+    assert_eq!(a["result"]["task"]["taskId"], id, "{a}");
+    assert_eq!(ask(&rig, Shape::B, mine()).await["result"]["taskId"], id);
+    let plain = ask(&rig, Shape::Plain, mine()).await;
+    assert_eq!(plain["result"]["structuredContent"]["taskgate"]["taskId"], id, "{plain}");
+    for shape in SHAPES {
+        error(&ask(&rig, shape, params(json!({"order": 7, "to": "bob"}), None)).await, -32602, "key_reused");
+    }
+    // It is over.
+    rig.fake.gate.open();
+    super::calls::find(&rig, &id).await.over().await;
+    for shape in [Shape::Plain, Shape::B] {
+        let said = ask(&rig, shape, mine()).await;
+        assert_eq!(said["result"]["content"][0]["text"], "done", "{said}");
+    }
+    let a = ask(&rig, Shape::A, mine()).await;
+    assert_eq!(a["result"]["task"]["taskId"], id, "{a}");
+    // Its task is gone, and the ledger still knows it (INV-30).
+    let operation = rig.record(&id).await.unwrap().operation_id;
+    assert_eq!(rig.store.purge(UnixMillis(i64::MAX), 9).await.unwrap(), 1);
+    for shape in SHAPES {
+        let said = ask(&rig, shape, mine()).await;
+        assert_eq!(said["error"]["code"], -32603, "{said}");
+        assert_eq!(said["error"]["data"], json!({"outcome": "applied", "operation": operation.0}));
+        let words = said["error"]["message"].as_str().unwrap();
+        assert!(words.contains("reported that its effect was made: do not call again"), "{words}");
+        error(&ask(&rig, shape, params(json!({"order": 7, "to": "bob"}), None)).await, -32602, "key_reused");
+    }
+    assert_eq!(sent(&rig).len(), 1);
+}
+
+#[tokio::test]
+async fn inv_30_a_late_repetition_of_a_call_in_doubt_is_told_so_and_is_not_sent() {
+    for (keying, key, next) in
+        [(derived(), None, "another business key"), (Keying::Required, Some("k"), "another idempotency key")]
+    {
+        let rig = rig(workflow(keying, None), patient()).await;
+        let mut mine = params(json!({"order": 7}), key);
+        mine["name"] = json!("lose");
+        let first = ask(&rig, Shape::Plain, mine.clone()).await;
+        let data = json!({"reason": "answer_lost", "outcome": "unknown",
+            "operation": rig.records().await[0].operation_id.0});
+        assert_eq!(first["error"]["data"], data, "{first}");
+        for shape in [Shape::Plain, Shape::B] {
+            let said = ask(&rig, shape, mine.clone()).await;
+            assert_eq!(said["error"]["data"], data, "{said}");
+            let words = said["error"]["message"].as_str().unwrap();
+            assert!(words.contains("was not sent") && words.contains(next), "{words}");
+        }
+        assert_eq!(rig.store.purge(UnixMillis(i64::MAX), 9).await.unwrap(), 1);
+        for shape in SHAPES {
+            let said = ask(&rig, shape, mine.clone()).await;
+            assert_eq!(said["error"]["code"], -32603, "{said}");
+            assert_eq!(said["error"]["data"]["outcome"], "unknown", "{said}");
+            assert_eq!(said["error"]["data"]["operation"], data["operation"]);
+            assert!(said["error"]["message"].as_str().unwrap().contains("Nobody knows"), "{said}");
+        }
+        assert_eq!(sent(&rig).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn design_7_a_second_call_on_an_object_is_refused_by_policy_and_names_only_the_callers_own() {
+    let rig = rig(about(Keying::PerRequest, Conflict::Refuse), config()).await;
+    let first = ask(&rig, Shape::B, params(json!({"order": 7}), None)).await;
+    assert!(first["result"]["taskId"].is_string(), "{first}");
+    let operation = rig.records().await[0].operation_id.0.clone();
+    for shape in SHAPES {
+        let said = ask(&rig, shape, params(json!({"order": 7, "more": 1}), None)).await;
+        let error = error(&said, -32603, "object_busy");
+        assert_eq!(error["data"]["operation"], operation);
+        assert!(error["data"]["since"].is_string(), "{error}");
+    }
+    // Another object is another matter.
+    let other = ask(&rig, Shape::B, params(json!({"order": 8}), None)).await;
+    assert!(other["result"]["taskId"].is_string(), "{other}");
+    let object = record::Object {
+        name: "order/9".to_owned(),
+        version: None,
+        conflict: record::Conflict::Refuse,
+    };
+    let theirs = made_by_ann(&rig, r#"{"order":9}"#, None, Some(object)).await;
+    for shape in SHAPES {
+        let said = ask(&rig, shape, params(json!({"order": 9}), None)).await;
+        let error = error(&said, -32603, "object_busy");
+        assert!(error["data"].get("operation").is_none(), "{error}");
+        assert!(!said.to_string().contains("ann") && !said.to_string().contains(&theirs), "{said}");
+    }
+    assert_eq!(sent(&rig).len(), 3);
+    // Once the first is settled, the next one goes.
+    rig.fake.gate.open();
+    super::calls::find(&rig, first["result"]["taskId"].as_str().unwrap()).await.over().await;
+    let said = ask(&rig, Shape::Plain, params(json!({"order": 7, "more": 1}), None)).await;
+    assert_eq!(said["result"]["content"][0]["text"], "done", "{said}");
+}
+
+#[tokio::test]
+async fn design_7_a_second_call_on_an_object_waits_its_turn_by_policy() {
+    let rig = rig(about(Keying::PerRequest, Conflict::Queue), config()).await;
+    let first = ask(&rig, Shape::Plain, params(json!({"order": 7, "at": 1}), None)).await;
+    let first = first["result"]["structuredContent"]["taskgate"]["taskId"].as_str().unwrap();
+    let second = ask(&rig, Shape::B, params(json!({"order": 7, "at": 2}), None)).await;
+    let second = second["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{second}"));
+    let third = ask(&rig, Shape::A, params(json!({"order": 7, "at": 3}), None)).await;
+    let third = third["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{third}"));
+    // A call on another object overtakes them.
+    ask(&rig, Shape::B, params(json!({"order": 8, "at": 4}), None)).await;
+    rig.fake.has_called(2).await;
+    let order = |sent: Vec<Value>| -> Vec<_> {
+        sent.iter().map(|params| params["arguments"]["at"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(order(sent(&rig)), [1, 4]);
+    rig.fake.gate.open();
+    for id in [first, second, third] {
+        super::calls::find(&rig, id).await.over().await;
+    }
+    assert_eq!(order(sent(&rig)), [1, 4, 2, 3]);
+}
