@@ -5,6 +5,7 @@
 mod config;
 mod demo;
 mod import;
+mod ledger;
 mod pages;
 mod probe;
 mod run;
