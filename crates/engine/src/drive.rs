@@ -237,7 +237,7 @@ impl Driver {
                     None => return,
                 }
             } else if let Held::Answered(Answer::Lost(why)) = held {
-                if !self.send_again(&why, &mut resends).await {
+                if let Err(why) = self.send_again(why, &mut resends).await {
                     return self.ended(Answer::Lost(why)).await;
                 }
             } else {
@@ -273,10 +273,13 @@ impl Driver {
         }
     }
 
-    /// Records another dispatch of a call whose answer was lost; `false` if it must not be sent again.
-    async fn send_again(&mut self, why: &str, resends: &mut Budget) -> bool {
-        if !self.may_resend() || resends.spend(self.now()).is_err() {
-            return false;
+    /// Records another dispatch of a call whose answer was lost for the reason `why`; why not, if it must not be sent again.
+    async fn send_again(&mut self, why: String, resends: &mut Budget) -> Result<(), String> {
+        if !self.may_resend() {
+            return Err(why);
+        }
+        if let Err(spent) = resends.spend(self.now()) {
+            return Err(format!("{spent}; the last time: {why}"));
         }
         tracing::info!(task = ?self.live.record().id, why, "answer lost, sending again");
         let pause = resends.backoff(self.engine.parts.random.jitter());
@@ -286,7 +289,7 @@ impl Driver {
             self.back = None;
             self.write(|draft| fits = draft.operation(Do::Dispatch)).await;
         }
-        fits
+        if fits { Ok(()) } else { Err(why) }
     }
 
     fn may_resend(&self) -> bool {

@@ -248,10 +248,14 @@ probe = {{ server = \"books\", tool = \"find_payment\", arguments = {{ to = \"ke
     let stderr = BufReader::new(running.child.stderr.take().unwrap());
     // The test's own time limit ends this if it is never said.
     let warning = stderr.lines().map(Result::unwrap).find(|line| line.contains("find_payment")).unwrap();
-    assert!(warning.contains("WARN") && warning.contains("payments") && warning.contains("books"), "{warning}");
+    assert!(
+        warning.contains("WARN") && warning.contains("payments") && warning.contains("books"),
+        "{warning}"
+    );
     // The rest goes on, and so do its calls.
     let legacy = Legacy::open(&demo);
-    let said = legacy.request("tools/call", json!({ "name": "payment", "arguments": { "to": "X", "amount": 5 } }));
+    let said =
+        legacy.request("tools/call", json!({ "name": "payment", "arguments": { "to": "X", "amount": 5 } }));
     assert_eq!(said["result"]["content"][0]["text"], "Paid 5 to X.", "{said}");
     assert_eq!(bank.begun("payment", "5 to X"), 1);
 }

@@ -1,17 +1,20 @@
 //! Observing a task of the back.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use taskgate_core::budget::Allowance;
-use taskgate_core::operation::{Doubt, Effect, Outcome, Stage as Step, Verdict};
+use taskgate_core::operation::{Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault};
 use taskgate_core::time::Millis;
-use taskgate_engine::back::{BackEvent, Look, LookError, Stand};
-use taskgate_engine::limits::Limits;
+use taskgate_engine::back::{Answer, BackEvent, Look, LookError, Stand};
+use taskgate_engine::engine::NewCall;
+use taskgate_engine::limits::{Limits, Own};
+use taskgate_store::record::Record;
 
-use crate::stage::{Puppet, Stage, call, look, me, returned, task, text};
+use crate::stage::{Puppet, Stage, call, look, me, returned, server, task, text};
 
 #[tokio::test(start_paused = true)]
 async fn a_048_b_083_g_010_the_peers_interval_is_kept_however_many_read() {
@@ -211,4 +214,45 @@ async fn q_001_an_empty_result_of_a_cancelled_task_is_a_cancellation() {
     stage.back.stands(Stand::Cancelled);
     attendance.answer.send(text("{}")).unwrap();
     assert_eq!(stage.over_by(&id).await.task.ending(), Some(&Ending::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn r5_4_the_budgets_of_a_workflow_are_its_own_and_are_named_when_they_are_spent() {
+    let two = Some(Allowance { time: Millis::mins(1), attempts: 2 });
+    let own = |own: Own| {
+        let mut limits = Limits::default();
+        limits.own.entry(server()).or_default().insert(call(Effect::Consequential).call.tool, Arc::new(own));
+        Stage::with(Puppet::new(Survival::Survives), limits)
+    };
+    let words = |record: &Record| match record.task.ending() {
+        Some(Ending::Faulted(Fault::BudgetSpent(words) | Fault::OutcomeUnknown(words))) => words.clone(),
+        other => panic!("{other:?}"),
+    };
+
+    let stage = own(Own { status_read: two, ..Own::default() });
+    *stage.back.look.lock() = Err(LookError::Transient("no route".to_owned()));
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let said = words(&*stage.over_by(&id).await);
+    assert!(said.starts_with("the status read budget is spent after 2 tries"), "{said}");
+
+    let stage = own(Own { result: two, ..Own::default() });
+    *stage.back.result.lock() = Err(LookError::Transient("not now".to_owned()));
+    stage.back.stands(Stand::Over);
+    let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    let said = words(&*stage.over_by(&id).await);
+    assert!(said.starts_with("the result retrieval budget is spent after 2 tries"), "{said}");
+
+    let stage = own(Own { create: two, ..Own::default() });
+    let again = NewCall { replay: Replay::Natural, ..call(Effect::Consequential) };
+    let id = stage.submit(again).await.record().id.clone();
+    for _ in 0..2 {
+        stage.back.hear().await.answer.send(Answer::Lost("cut".to_owned())).unwrap();
+    }
+    let record = stage.over_by(&id).await;
+    let said = words(&record);
+    assert!(said.starts_with("the create budget is spent after 2 tries") && said.ends_with("cut"), "{said}");
+    assert_eq!(stage.back.sent.load(Ordering::SeqCst), 2);
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::AnswerLost));
 }

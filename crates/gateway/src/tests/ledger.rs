@@ -226,11 +226,8 @@ async fn design_7_a_second_call_on_an_object_is_refused_by_policy_and_names_only
     // Another object is another matter.
     let other = ask(&rig, Shape::B, params(json!({"order": 8}), None)).await;
     assert!(other["result"]["taskId"].is_string(), "{other}");
-    let object = record::Object {
-        name: "order/9".to_owned(),
-        version: None,
-        conflict: record::Conflict::Refuse,
-    };
+    let object =
+        record::Object { name: "order/9".to_owned(), version: None, conflict: record::Conflict::Refuse };
     let theirs = made_by_ann(&rig, r#"{"order":9}"#, None, Some(object)).await;
     for shape in SHAPES {
         let said = ask(&rig, shape, params(json!({"order": 9}), None)).await;
