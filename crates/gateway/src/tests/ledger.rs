@@ -81,10 +81,9 @@ async fn made_by_ann(rig: &Rig, arguments: &str, key: Option<Key>, object: Optio
         join: Join::SameKey,
     };
     let back: Arc<dyn Back> = rig.fake.clone();
-    match rig.gateway.engine.submit(new, back).await.unwrap() {
-        Submitted::Started(handle) => handle.record().operation_id.0.clone(),
-        other => panic!("{other:?}"),
-    }
+    let submitted = rig.gateway.engine.submit(new, back).await.unwrap();
+    let Submitted::Started(handle) = submitted else { panic!("{submitted:?}") };
+    handle.record().operation_id.0.clone()
 }
 
 fn error<'a>(said: &'a Value, code: i64, reason: &str) -> &'a Value {

@@ -88,7 +88,7 @@ async fn r4_6_a_required_key_that_is_missing_refuses_the_call_before_anything_is
     assert!(rig.records().await.is_empty() && sent(&rig).is_empty());
     let said = call(&rig, json!({"order": 7}), Some("k-1")).await;
     assert_eq!(said["result"]["content"][0]["text"], "done");
-    assert_eq!(rig.records().await[0].call.key.as_ref().map(|key| key.text.as_str()), Some("k-1"));
+    assert_eq!(rig.records().await[0].call.key, Some(Key::of_caller("k-1")));
 }
 
 #[tokio::test]
