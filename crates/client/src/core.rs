@@ -439,7 +439,8 @@ impl Core {
                     key: ask.key_header.clone(),
                     session: session.clone(),
                     care: ask.care,
-                    patience: ask.patience,
+                    // Behind our own, which tells the server.
+                    patience: ask.patience.map(|patience| patience + Duration::from_secs(1)),
                     is_resumable: !is_modern,
                 };
                 let exchange = http.exchange(&self.traffic, id, body, posting);
