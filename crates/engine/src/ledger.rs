@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use taskgate_core::id::OperationId;
+use taskgate_core::id::{OperationId, WorkflowName};
 use taskgate_core::operation::{
     Attestation, Command as Do, Doubt, HandOff, Inquiry, Operation, OutOfStage, Outcome, Receipt, Stage,
     Text, Verdict,
@@ -226,6 +226,18 @@ impl Engine {
             return Err(ResolveError::NoRule);
         }
         self.tell(id, Do::Reconcile { first: Millis(0) }).await
+    }
+
+    /// Who decides about operations of a workflow when nothing else can, by name.
+    #[must_use]
+    pub fn owners(&self, workflow: &WorkflowName) -> Vec<String> {
+        self.parts.rules.owners(workflow)
+    }
+
+    /// Whether a workflow says how its system of record is asked.
+    #[must_use]
+    pub fn can_ask(&self, workflow: &WorkflowName) -> bool {
+        self.parts.rules.asks(workflow).is_some()
     }
 
     /// Tells an operation something, durably, whether its task is kept or not. If nothing more is done to learn of its

@@ -1,4 +1,9 @@
-//! What a person's commands ask of the keeper: one line of JSON, and one in answer.
+//! What a person's commands ask of the process that owns a store, the keeper or `serve`: one line of JSON, and one in
+//! answer.
+//!
+//! - [`ledger`]: operations, as they are shown
+
+pub mod ledger;
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream as BlockingStream;
@@ -8,15 +13,13 @@ use bytes::BytesMut;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use taskgate_core::id::{ServerName, TaskId};
-use taskgate_core::task::{Ending, Fault, Found, State};
-use taskgate_core::time::UnixMillis;
-use taskgate_engine::engine::CancelError;
+use taskgate_core::id::ServerName;
 use taskgate_store::Whose;
-use taskgate_store::record::{Phase, Record};
+use taskgate_store::record::Phase;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::desk::Desk;
 use crate::hello::State as Stay;
 use crate::keeper::Keeper;
 
@@ -24,7 +27,7 @@ use crate::keeper::Keeper;
 const ASK_BYTES_MAX: usize = 64 << 10;
 
 /// Most tasks on one page.
-const PAGE_MAX: usize = 1_000;
+pub(crate) const PAGE_MAX: usize = 1_000;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -65,6 +68,58 @@ pub enum Ask {
         /// Its id.
         id: String,
     },
+    /// A page of operations: [`ledger::Page`].
+    Operations(ledger::Wanted),
+    /// One operation with its history: [`ledger::Operation`].
+    Operation {
+        /// Its id.
+        id: String,
+    },
+    /// To ask the system of record now: [`ledger::Operation`], as it was when the asking began.
+    Reconcile {
+        /// Its id.
+        id: String,
+    },
+    /// To note what a person says became of it: [`ledger::Operation`].
+    Resolve(ledger::Word),
+}
+
+impl Ask {
+    /// A question of the process itself, or else what is to be asked of its tasks and operations.
+    pub(crate) fn sort(self) -> Result<OfOwner, OfStore> {
+        match self {
+            Ask::Status => Ok(OfOwner::Status),
+            Ask::Stop { now } => Ok(OfOwner::Stop { now }),
+            Ask::Restart { server } => Ok(OfOwner::Restart { server }),
+            Ask::Tasks { after, limit } => Err(OfStore::Tasks { after, limit }),
+            Ask::Task { id } => Err(OfStore::Task { id }),
+            Ask::Outcome { id } => Err(OfStore::Outcome { id }),
+            Ask::Cancel { id } => Err(OfStore::Cancel { id }),
+            Ask::Operations(wanted) => Err(OfStore::Operations(wanted)),
+            Ask::Operation { id } => Err(OfStore::Operation { id }),
+            Ask::Reconcile { id } => Err(OfStore::Reconcile { id }),
+            Ask::Resolve(word) => Err(OfStore::Resolve(word)),
+        }
+    }
+}
+
+/// What only the keeper answers.
+pub(crate) enum OfOwner {
+    Status,
+    Stop { now: bool },
+    Restart { server: String },
+}
+
+/// What whoever owns a store answers.
+pub(crate) enum OfStore {
+    Tasks { after: Option<(i64, String)>, limit: usize },
+    Task { id: String },
+    Outcome { id: String },
+    Cancel { id: String },
+    Operations(ledger::Wanted),
+    Operation { id: String },
+    Reconcile { id: String },
+    Resolve(ledger::Word),
 }
 
 /// That it was done.
@@ -174,10 +229,10 @@ enum Answer<T> {
     Error(String),
 }
 
-/// Asks the keeper at the other end of `stream`, after the hello of both.
+/// Asks the process at the other end of `stream`, after the hello of both.
 ///
 /// # Errors
-/// What the keeper says is wrong, as [`io::ErrorKind::Other`]; else the connection's.
+/// What it says is wrong, as [`io::ErrorKind::Other`]; else the connection's.
 pub fn ask<T: DeserializeOwned>(stream: &mut BlockingStream, ask: &Ask) -> io::Result<T> {
     let mut line = serde_json::to_vec(ask)?;
     line.push(b'\n');
@@ -190,87 +245,69 @@ pub fn ask<T: DeserializeOwned>(stream: &mut BlockingStream, ask: &Ask) -> io::R
     }
 }
 
-/// Answers one connection's questions.
-pub(crate) async fn serve(
-    keeper: &Arc<Keeper>,
-    mut stream: UnixStream,
-    mut read: BytesMut,
-) -> io::Result<()> {
-    loop {
-        let line = loop {
-            if let Some(at) = read.iter().position(|&byte| byte == b'\n') {
-                let mut line = read.split_to(at + 1);
-                line.truncate(at);
-                break line;
+/// The questions of one connection, one after the other.
+pub(crate) struct Questions {
+    stream: UnixStream,
+    read: BytesMut,
+}
+
+impl Questions {
+    pub(crate) fn new(stream: UnixStream, read: BytesMut) -> Questions {
+        Questions { stream, read }
+    }
+
+    /// The next one; `None` at the end. One that is not understood is answered with these words.
+    pub(crate) async fn next(&mut self, not_understood: &str) -> io::Result<Option<Ask>> {
+        loop {
+            let line = loop {
+                if let Some(at) = self.read.iter().position(|&byte| byte == b'\n') {
+                    let mut line = self.read.split_to(at + 1);
+                    line.truncate(at);
+                    break line;
+                }
+                if self.read.len() > ASK_BYTES_MAX || self.stream.read_buf(&mut self.read).await? == 0 {
+                    return Ok(None);
+                }
+            };
+            match serde_json::from_slice(&line) {
+                Ok(asked) => return Ok(Some(asked)),
+                Err(_) => self.say::<()>(&Err(not_understood.to_owned())).await?,
             }
-            if read.len() > ASK_BYTES_MAX || stream.read_buf(&mut read).await? == 0 {
+        }
+    }
+
+    pub(crate) async fn say<T: Serialize>(&mut self, answer: &Result<T, String>) -> io::Result<()> {
+        let answer = match answer {
+            Ok(answer) => Answer::Ok(answer),
+            Err(words) => Answer::Error(words.clone()),
+        };
+        let mut line = serde_json::to_vec(&answer)?;
+        line.push(b'\n');
+        self.stream.write_all(&line).await
+    }
+}
+
+/// Answers one connection's questions to the keeper.
+pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, read: BytesMut) -> io::Result<()> {
+    let mut questions = Questions::new(stream, read);
+    let desk = Desk::new(keeper.parts.engine.clone());
+    while let Some(asked) =
+        questions.next("this keeper does not know how to do that; stop it, and the next one will").await?
+    {
+        match asked.sort() {
+            Err(asked) => desk.answer(&mut questions, asked).await?,
+            Ok(OfOwner::Status) => questions.say(&Ok(keeper.status().await)).await?,
+            Ok(OfOwner::Restart { server }) => questions.say(&keeper.restart(server).await).await?,
+            Ok(OfOwner::Stop { now }) => {
+                questions.say(&Ok(Done {})).await?;
+                keeper.stop(now);
+                // Whoever asked waits for the end of the connection, which is to come with that of the process.
+                std::mem::forget(questions);
                 return Ok(());
             }
-        };
-        let asked = match serde_json::from_slice(&line) {
-            Ok(asked) => asked,
-            Err(_) => {
-                let words =
-                    "this keeper does not know how to do that; stop it, and the next one will".to_owned();
-                say::<()>(&mut stream, &Answer::Error(words)).await?;
-                continue;
-            }
-        };
-        if let Ask::Stop { now } = asked {
-            say(&mut stream, &Answer::Ok(Done {})).await?;
-            keeper.stop(now);
-            // Whoever asked waits for the end of the connection, which is to come with that of the process.
-            std::mem::forget(stream);
-            return Ok(());
         }
-        answer(keeper, &mut stream, asked).await?;
     }
-}
-
-async fn answer(keeper: &Arc<Keeper>, stream: &mut UnixStream, asked: Ask) -> io::Result<()> {
-    match asked {
-        Ask::Status => say(stream, &Answer::Ok(keeper.status().await)).await,
-        // Handled by the caller.
-        Ask::Stop { .. } => Ok(()),
-        Ask::Restart { server } => {
-            let name = ServerName(server);
-            if !keeper.parts.servers.is_known(&name) {
-                let known: Vec<_> = keeper.parts.servers.names().into_iter().map(|name| name.0).collect();
-                let words = format!("no server {:?} is running; these are: {}", name.0, known.join(", "));
-                return say::<()>(stream, &Answer::Error(words)).await;
-            }
-            keeper.parts.servers.restart(&name).await;
-            say(stream, &Answer::Ok(Done {})).await
-        }
-        Ask::Tasks { after, limit } => {
-            let after = after.and_then(|(created, id)| Some((UnixMillis(created), TaskId::parse(&id).ok()?)));
-            let listed = keeper
-                .parts
-                .engine
-                .list(Whose::Everyone, after, limit.min(PAGE_MAX))
-                .await
-                .map(|records| records.iter().map(task).collect::<Vec<_>>());
-            say(stream, &listed.map_or_else(|error| Answer::Error(error.to_string()), Answer::Ok)).await
-        }
-        Ask::Task { id } => match keeper.find(&id).await {
-            Ok(record) => say(stream, &Answer::Ok(task(&record))).await,
-            Err(words) => say::<()>(stream, &Answer::Error(words)).await,
-        },
-        Ask::Outcome { id } => match keeper.find(&id).await {
-            Ok(record) => say(stream, &Answer::Ok(outcome(&record))).await,
-            Err(words) => say::<()>(stream, &Answer::Error(words)).await,
-        },
-        Ask::Cancel { id } => match keeper.cancel(&id).await {
-            Ok(record) => say(stream, &Answer::Ok(task(&record))).await,
-            Err(words) => say::<()>(stream, &Answer::Error(words)).await,
-        },
-    }
-}
-
-async fn say<T: Serialize>(stream: &mut UnixStream, answer: &Answer<T>) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    stream.write_all(&line).await
+    Ok(())
 }
 
 impl Keeper {
@@ -332,110 +369,13 @@ impl Keeper {
         }
     }
 
-    /// Finds a task by its id, or by the first characters of one.
-    async fn find(&self, id: &str) -> Result<Record, String> {
-        let unknown = || format!("no task {id:?} is kept; `taskgate tasks` lists them");
-        let mut after = None;
-        let mut found = Vec::new();
-        loop {
-            let page = self
-                .parts
-                .engine
-                .list(Whose::Everyone, after, PAGE_MAX)
-                .await
-                .map_err(|error| error.to_string())?;
-            let last = page.last().map(|record| (record.task.lifetime.created, record.id.clone()));
-            let is_last = page.len() < PAGE_MAX;
-            for record in page {
-                if record.id.expose() == id {
-                    return Ok(record);
-                }
-                if record.id.expose().starts_with(id) {
-                    found.push(record);
-                }
-            }
-            if is_last || last.is_none() {
-                break;
-            }
-            after = last;
+    async fn restart(&self, server: String) -> Result<Done, String> {
+        let name = ServerName(server);
+        if !self.parts.servers.is_known(&name) {
+            let known: Vec<_> = self.parts.servers.names().into_iter().map(|name| name.0).collect();
+            return Err(format!("no server {:?} is running; these are: {}", name.0, known.join(", ")));
         }
-        match (found.pop(), found.is_empty()) {
-            (Some(record), true) => Ok(record),
-            (Some(_), false) => Err(format!("several tasks begin with {id:?}; write more of the id")),
-            (None, _) => Err(unknown()),
-        }
-    }
-
-    async fn cancel(&self, id: &str) -> Result<Record, String> {
-        let record = self.find(id).await?;
-        let rule = taskgate_core::task::CancelRule::Wish;
-        match self.parts.engine.cancel(&record.principal, &record.id, rule).await {
-            Ok(Some(record)) => Ok((*record).clone()),
-            Ok(None) => Err(format!("no task {id:?} is kept")),
-            Err(CancelError::AlreadyOver(record)) => Ok((*record).clone()),
-            Err(CancelError::Store(error)) => Err(error.to_string()),
-        }
-    }
-}
-
-fn task(record: &Record) -> Task {
-    let (state, message) = match &record.task.state {
-        State::Working => ("working", None),
-        State::InputRequired(_) => ("input_required", None),
-        State::Over { ending, .. } => match ending {
-            Ending::Cancelled => ("cancelled", None),
-            Ending::Returned { is_error: false, .. } => ("completed", None),
-            Ending::Returned { is_error: true, .. } => {
-                ("failed", Some("the tool says that it failed".to_owned()))
-            }
-            Ending::Raised { .. } => ("failed", Some("the server answered with an error".to_owned())),
-            Ending::Faulted(fault) => ("failed", Some(fault_words(fault))),
-        },
-    };
-    Task {
-        id: record.id.expose().to_owned(),
-        state: state.to_owned(),
-        tool: record.call.tool.clone(),
-        server: record.call.server.0.clone(),
-        scope: record.principal.as_str().to_owned(),
-        created_ms: record.task.lifetime.created.0,
-        updated_ms: record.updated.0,
-        fetched: record.is_returned().then(|| record.fetched.is_some()),
-        message,
-    }
-}
-
-fn fault_words(fault: &Fault) -> String {
-    match fault {
-        Fault::NeverSent(words) => format!("never sent: {words}"),
-        Fault::OutcomeUnknown(words) => format!("nobody knows whether it happened: {words}"),
-        Fault::DeadlinePassed => "its deadline passed".to_owned(),
-        Fault::UpstreamLost => "the server no longer knows its own task".to_owned(),
-        Fault::UpstreamFault(words) => format!("the server made no sense: {words}"),
-        Fault::NoAnswer(words) => format!("a question could not be answered: {words}"),
-        Fault::BudgetSpent(words) => format!("given up: {words}"),
-        Fault::Found(Found::Applied) => "its answer was lost; its effect was made".to_owned(),
-        Fault::Found(Found::NotApplied) => "its answer was lost; nothing was done".to_owned(),
-        Fault::Found(Found::AssumedNotApplied) => {
-            "its answer was lost; it is assumed that nothing was done, which nobody confirmed".to_owned()
-        }
-    }
-}
-
-fn outcome(record: &Record) -> Outcome {
-    let raw = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        RawValue::from_string(text)
-    };
-    match record.task.ending() {
-        None => Outcome::Unfinished,
-        Some(Ending::Cancelled) => Outcome::None("it was cancelled".to_owned()),
-        Some(Ending::Returned { result, .. }) => {
-            raw(result).map_or_else(|_| Outcome::None("its result is no JSON".to_owned()), Outcome::Result)
-        }
-        Some(Ending::Raised { error }) => {
-            raw(error).map_or_else(|_| Outcome::None("its error is no JSON".to_owned()), Outcome::Error)
-        }
-        Some(Ending::Faulted(fault)) => Outcome::None(fault_words(fault)),
+        self.parts.servers.restart(&name).await;
+        Ok(Done {})
     }
 }

@@ -38,18 +38,28 @@ pub fn open(place: &Place) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Serves a connection beside the others.
-pub(crate) fn take(keeper: &Arc<Keeper>, stream: UnixStream) {
+/// Pause after a connection that could not be taken.
+pub(crate) const BREATH: Duration = Duration::from_millis(50);
+
+/// Whether a connection is of our own user. One that is not is logged.
+pub(crate) fn is_ours(stream: &UnixStream) -> bool {
     match stream.peer_cred() {
-        Ok(peer) if peer.uid() == geteuid().as_raw() => {}
+        Ok(peer) if peer.uid() == geteuid().as_raw() => true,
         Ok(peer) => {
             tracing::warn!(uid = peer.uid(), "a connection of another user was closed");
-            return;
+            false
         }
         Err(error) => {
             tracing::warn!(%error, "a connection whose user is unknown was closed");
-            return;
+            false
         }
+    }
+}
+
+/// Serves a connection beside the others.
+pub(crate) fn take(keeper: &Arc<Keeper>, stream: UnixStream) {
+    if !is_ours(&stream) {
+        return;
     }
     let serving = keeper.clone();
     keeper.connections.spawn(async move {
@@ -60,17 +70,31 @@ pub(crate) fn take(keeper: &Arc<Keeper>, stream: UnixStream) {
     });
 }
 
-async fn serve(keeper: &Arc<Keeper>, mut stream: UnixStream) -> io::Result<()> {
-    let (line, rest) = timeout(HELLO, read_line(&mut stream)).await.map_err(|_| ErrorKind::TimedOut)??;
-    let caller = match hello::read_caller(&line) {
-        Ok(caller) => caller,
+/// Who came in, and what they said behind their hello.
+pub(crate) struct Guest {
+    pub(crate) caller: Caller,
+    pub(crate) rest: BytesMut,
+}
+
+/// Hears who it is. Whoever says no hello is told `words`.
+pub(crate) async fn greet(stream: &mut UnixStream, words: &str) -> io::Result<Guest> {
+    let (line, rest) = timeout(HELLO, read_line(stream)).await.map_err(|_| ErrorKind::TimedOut)??;
+    match hello::read_caller(&line) {
+        Ok(caller) => Ok(Guest { caller, rest }),
         Err(error) => {
-            stream
-                .write_all(b"{\"error\":{\"message\":\"this is the socket of a taskgate keeper\"}}\n")
-                .await?;
-            return Err(error);
+            stream.write_all(format!("{{\"error\":{{\"message\":\"{words}\"}}}}\n").as_bytes()).await?;
+            Err(error)
         }
-    };
+    }
+}
+
+/// Says who we are.
+pub(crate) async fn say_hello(stream: &mut UnixStream, host: &Host) -> io::Result<()> {
+    stream.write_all(&hello::answer(host)).await
+}
+
+async fn serve(keeper: &Arc<Keeper>, mut stream: UnixStream) -> io::Result<()> {
+    let Guest { caller, rest } = greet(&mut stream, "this is the socket of a taskgate keeper").await?;
     let Caller { protocol, version, kind } = caller;
     let is_served = (hello::OLDEST..=hello::PROTOCOL).contains(&protocol);
     if !is_served || hello::is_newer(&version, &keeper.parts.version) {
@@ -84,7 +108,7 @@ async fn serve(keeper: &Arc<Keeper>, mut stream: UnixStream) -> io::Result<()> {
         state: keeper.stay(),
         calls: keeper.parts.engine.live() as u64,
     };
-    stream.write_all(&hello::answer(&host)).await?;
+    say_hello(&mut stream, &host).await?;
     if !is_served {
         return Ok(());
     }

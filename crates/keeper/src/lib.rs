@@ -14,14 +14,18 @@
 //! - [`key`]: what an agent can see, and which server process is its own
 //! - [`door`], `attend`: who comes in, and one pipe at this side
 //! - [`keeper`], `servers`: who is attached, what lives, and when it is time to go
-//! - [`control`]: what a person's commands ask
+//! - [`control`]: what a person's commands ask, `desk`: what of it any owner of a store answers
 //! - [`logs`]: its log and the servers'
+//!
+//! `serve`, which owns a store of its own: [`counter`]
 
 #![cfg_attr(not(test), warn(clippy::expect_used))]
 
 pub mod attachment;
 mod attend;
 pub mod control;
+pub mod counter;
+mod desk;
 pub mod door;
 pub mod frame;
 pub mod hello;

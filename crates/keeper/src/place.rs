@@ -54,6 +54,16 @@ impl Place {
         Place { folder, is_fallback }
     }
 
+    /// The place beside a store of its own, where whoever owns that store listens: `taskgate.db.control`. It is the same
+    /// for every way to write the path of a file that exists.
+    #[must_use]
+    pub fn of_store(store: &Path) -> Place {
+        let whole = fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+        let mut name = whole.into_os_string();
+        name.push(".control");
+        Place::at(PathBuf::from(name), false)
+    }
+
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -126,6 +136,15 @@ impl Place {
         for folder in [self.folder.join("log"), self.server_logs()] {
             make(&folder)?;
         }
+        self.prepare_socket()
+    }
+
+    /// Makes only what the socket needs.
+    ///
+    /// # Errors
+    /// [`Trouble`]
+    pub fn prepare_socket(&self) -> Result<(), Trouble> {
+        make(&self.folder)?;
         match self.socket_folder() {
             Some(folder) => make(&folder),
             None => Ok(()),
@@ -264,6 +283,20 @@ mod tests {
         let other = Place::at(PathBuf::from("/").join("y".repeat(120)), false);
         assert_ne!(socket, other.socket());
         assert_eq!(Place::at("/a".into(), false).socket(), Path::new("/a/sock"));
+    }
+
+    #[test]
+    fn r4_9_the_place_of_a_store_is_the_same_by_every_path_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("tasks.db");
+        fs::write(&store, "").unwrap();
+        symlink(&store, folder.path().join("link.db")).unwrap();
+        let place = Place::of_store(&store);
+        assert!(place.folder().ends_with("tasks.db.control"));
+        assert_eq!(place, Place::of_store(&folder.path().join("link.db")));
+        place.prepare_socket().unwrap();
+        assert_eq!(fs::metadata(place.folder()).unwrap().mode() & 0o777, 0o700);
+        assert!(!place.server_logs().exists());
     }
 
     #[test]
