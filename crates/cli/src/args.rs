@@ -30,8 +30,19 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Keeper,
     },
-    /// List the tasks of all hosts that go through `run`, show one, or print its result
+    /// List the tasks of all hosts that go through `run`, or of a `serve`; show one, or print its result
     Tasks(Tasks),
+    /// List operations: what was to be done in the world, and what is known of whether it was
+    Ops(Ops),
+    /// Show one operation: what the server reports, what is known of the effect, and all that happened
+    Op {
+        #[command(subcommand)]
+        command: Op,
+    },
+    /// Ask the system of record now what became of an operation
+    Reconcile(Reconcile),
+    /// Say what became of an operation, where nothing else can tell
+    Resolve(Resolve),
     /// Show the gateway at work, with nothing to configure: a long call survives a kill
     Demo(Demo),
     /// Connect to a server and print what it can do
@@ -177,8 +188,159 @@ pub(crate) enum Keeper {
     },
 }
 
+/// Which process is asked about its tasks and operations.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Owner {
+    /// Ask the `serve` that keeps them in this file [env: TASKGATE_STORE]
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) store: Option<PathBuf>,
+    /// Ask the `serve` of this configuration [env: TASKGATE_CONFIG]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Ops {
+    #[command(subcommand)]
+    pub(crate) command: Option<OpsCommand>,
+    #[command(flatten)]
+    pub(crate) owner: Owner,
+    /// Only those that are not settled
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Only those that wait for a person, the longest waiting first, with all that is known of them
+    #[arg(long, conflicts_with = "open")]
+    pub(crate) waiting: bool,
+    /// Only those of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workflow: Option<String>,
+    /// Only those of this server: its name, or the beginning of it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+    /// Only those of which this is known; may be repeated, then all of it must hold
+    #[arg(long = "outcome", value_name = "WORD")]
+    pub(crate) outcomes: Vec<Known>,
+    /// All, instead of the first 20
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print them as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is known of an effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Known {
+    /// Its effect was made, by whatever says so.
+    Applied,
+    /// Its effect was not made, by whatever says so.
+    NotApplied,
+    /// Certain: the system of record says so, or it never left us.
+    Confirmed,
+    /// A person says so.
+    Attested,
+    /// The server says so, and nothing else.
+    Reported,
+    /// Not applied, for all that was found.
+    Assumed,
+    /// Nothing certain.
+    Unknown,
+    /// Nothing yet: it waits, or is under way.
+    Pending,
+    /// There is no effect to speak of.
+    NoneExpected,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum OpsCommand {
+    /// Print operations with their whole history, a line of JSON each
+    Export {
+        #[command(flatten)]
+        owner: Owner,
+        /// Only those that changed since: a time as 2026-11-30T12:00:00Z, a day as 2026-11-30, or how long ago as 24h
+        #[arg(long, value_name = "TIME", value_parser = since)]
+        since: Option<Since>,
+    },
+}
+
+/// A point in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Since {
+    /// Itself, in milliseconds since 1970.
+    At(i64),
+    /// This long ago.
+    Ago(Span),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let at = |text: &str| taskgate_wire::time::parse(text).map(|at| Since::At(at.0));
+    at(text)
+        .or_else(|| at(&format!("{text}T00:00:00Z")))
+        .or_else(|| Span::parse(text).ok().map(Since::Ago))
+        .ok_or_else(|| "write a time as 2026-11-30T12:00:00Z, a day as 2026-11-30, or how long ago as 24h".to_owned())
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Op {
+    /// Show it
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+        #[command(flatten)]
+        owner: Owner,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Reconcile {
+    /// The operation: its id, or the beginning of it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) owner: Owner,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span)]
+    pub(crate) wait: Span,
+    /// Print the operation as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Resolve {
+    /// The operation: its id, or the beginning of it
+    pub(crate) id: String,
+    /// What became of its effect
+    pub(crate) verdict: Verdict,
+    /// How you know. It stays in the history
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Who says so [default: your user name]
+    #[arg(long, value_name = "WHO")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) owner: Owner,
+    /// Print the operation as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What became of an effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Verdict {
+    /// It was made.
+    Applied,
+    /// It was not made.
+    NotApplied,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Tasks {
+    #[command(flatten)]
+    pub(crate) owner: Owner,
     /// Show this task: its id, or the beginning of it
     pub(crate) id: Option<String>,
     /// Print its result

@@ -16,11 +16,14 @@ use taskgate_engine::ids::SystemRandom;
 use taskgate_engine::limits::Limits;
 use taskgate_gateway::config::GatewayConfig;
 use taskgate_gateway::{Gateway, Parts as GatewayParts};
+use taskgate_keeper::counter::Counter;
+use taskgate_keeper::place::Place;
 use taskgate_store::Store;
 use taskgate_store_sqlite::{Options as StoreOptions, SqliteStore};
 use taskgate_wire::offers::Offers;
 use taskgate_workflow::Workflow;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::GUARD;
 use crate::exit;
@@ -34,6 +37,19 @@ pub(crate) struct Plan {
     pub(crate) engine: Limits,
     pub(crate) gateway: GatewayConfig,
     pub(crate) workflows: Vec<Arc<Workflow>>,
+}
+
+/// Commands are being answered.
+pub(crate) struct Answering(Option<JoinHandle<()>>);
+
+impl Answering {
+    /// Waits for the end, which was asked for.
+    pub(crate) async fn end(self) {
+        if let Some(task) = self.0 {
+            // It only fails by a panic, which was told.
+            let _ = task.await;
+        }
+    }
 }
 
 /// The house, lived in.
@@ -138,6 +154,21 @@ impl House {
                     Err(error) => tracing::warn!(%error, "a server does not say what tools it has"),
                 }
             });
+        }
+    }
+
+    /// Answers the commands of this user about the store at `path`: `ops`, `op`, `reconcile`, `resolve`, `tasks`. Where
+    /// no socket can be had, calls are served all the same.
+    pub(crate) fn answer_commands(&self, path: &Path, shutdown: CancellationToken) -> Answering {
+        match Counter::open(Place::of_store(path)) {
+            Ok(counter) => {
+                let version = env!("CARGO_PKG_VERSION").to_owned();
+                Answering(Some(tokio::spawn(counter.serve(self.engine.clone(), version, shutdown))))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "`taskgate ops` and `taskgate tasks` will not reach this process");
+                Answering(None)
+            }
         }
     }
 

@@ -6,6 +6,8 @@ pub(crate) mod import;
 pub(crate) mod keeper;
 pub(crate) mod listen;
 pub(crate) mod logs;
+pub(crate) mod ops;
+pub(crate) mod owner;
 pub(crate) mod probe;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -68,8 +68,8 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let mut signals = Signals::catch().context("could not listen for signals")?;
     // The port is ours before the database is touched, and answers only after recovery.
     let taken = listen::take(config.address)?;
-    let store =
-        house::open_store(house::store_path(config.store.as_deref())?, config.store_bytes_max).await?;
+    let path = house::store_path(config.store.as_deref())?;
+    let store = house::open_store(path.clone(), config.store_bytes_max).await?;
     let Config { servers, engine, gateway, workflows, .. } = config;
     let paths: Vec<_> =
         gateway.servers.iter().map(|policy| (policy.name.0.clone(), policy.path.clone())).collect();
@@ -80,6 +80,7 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     announce(address, &paths, args.json, ui);
     house.knock(&Principal::anonymous());
     let shutdown = CancellationToken::new();
+    let counter = house.answer_commands(&path, shutdown.clone());
     let asked = shutdown.clone();
     let until_stdin_ends = args.until_stdin_ends;
     let watch = tokio::spawn(async move {
@@ -93,7 +94,10 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
         // The guard ends our servers, and the next start takes up what was unfinished.
         std::process::exit(i32::from(exit::INTERRUPTED));
     });
-    let served = house.gateway.serve_http(listener, shutdown).await;
+    let served = house.gateway.serve_http(listener, shutdown.clone()).await;
+    shutdown.cancel();
+    // Its socket goes before the store is closed, so that nobody finds one without the other.
+    counter.end().await;
     house.leave().await;
     watch.abort();
     Ok(served.context("the listener failed")?)

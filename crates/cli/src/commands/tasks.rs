@@ -1,13 +1,12 @@
-//! `tasks`: what all hosts of this user have under way, and what came of it.
+//! `tasks`: what all hosts of this user, or the clients of a `serve`, have under way, and what came of it.
 
 use serde_json::Value;
 use taskgate_engine::clock::{Clock, SystemClock};
-use taskgate_keeper::control::{self, Ask, Outcome, Task};
-use taskgate_keeper::hello::Kind;
-use taskgate_keeper::reach::{Reached, Surroundings, Unreached};
+use taskgate_keeper::control::{Ask, Outcome, Task};
 use taskgate_wire::text::SafeText;
 
-use super::keeper::{ago, refused, surroundings, unreached};
+use super::keeper::ago;
+use super::owner::{Owned, Owner, Owners, refused};
 use crate::args::Tasks;
 use crate::environment::Environment;
 use crate::exit;
@@ -23,59 +22,72 @@ const PAGE: usize = 500;
 /// Longest name of a tool that is shown.
 const TOOL_CHARS: usize = 40;
 
+const WHAT: &str = "tasks";
+
 pub(crate) fn main(args: &Tasks, environment: &Environment, ui: Ui) -> Result<(), Failure> {
-    let surroundings = surroundings(environment);
-    let Some(mut reached) = reach(&surroundings)? else {
-        if args.json {
-            ui.json(&Vec::<Task>::new());
-        } else {
-            ui.out("no tasks: nothing has gone through `taskgate run` yet");
-        }
-        return Ok(());
-    };
+    let mut owners = Owners::find(&args.owner, environment)?;
     match &args.id {
-        None => list(args, &mut reached, ui),
-        Some(id) if args.result => outcome(id, args.json, &mut reached, ui),
+        None => list_all(args, &mut owners, ui),
+        Some(id) if args.result => outcome(id, args.json, &mut owners, ui),
         Some(id) => {
-            let id = id.clone();
-            let asked = if args.cancel { Ask::Cancel { id } } else { Ask::Task { id } };
-            let task: Task = control::ask(&mut reached.stream, &asked).map_err(refused)?;
+            let (owner, mut task) = owners.ask_about::<Task>(&Ask::Task { id: id.clone() }, WHAT)?;
+            if args.cancel {
+                task = owner.ask(&Ask::Cancel { id: task.id }).map_err(refused)?;
+            }
             if args.json {
-                ui.json(&task)
+                ui.json(&Owned { owner: owner.name.clone(), it: task });
             } else {
-                show(&task, ui)
+                show(&task, ui);
             }
             Ok(())
         }
     }
 }
 
-/// The keeper owns the tasks: it is started where it left some.
-fn reach(surroundings: &Surroundings) -> Result<Option<Reached>, Failure> {
-    match surroundings.find(Kind::Control) {
-        Ok(reached) => Ok(Some(reached)),
-        Err(Unreached::NotRunning) => {
-            let has_tasks = surroundings
-                .places
-                .iter()
-                .any(|place| matches!(place.check(), Ok(true)) && place.store().exists());
-            if !has_tasks {
-                return Ok(None);
-            }
-            surroundings.reach(Kind::Control).map(Some).map_err(unreached)
-        }
-        Err(error) => Err(unreached(error)),
+fn list_all(args: &Tasks, owners: &mut Owners, ui: Ui) -> Result<(), Failure> {
+    if owners.all.is_empty() && !args.json {
+        ui.out("no tasks: nothing has gone through `taskgate run` yet");
     }
+    let mut all = Vec::new();
+    for owner in &mut owners.all {
+        let (tasks, is_more) = list(args, owner)?;
+        all.push((owner.name.clone(), tasks, is_more));
+    }
+    if args.json {
+        let owned: Vec<_> = all
+            .into_iter()
+            .flat_map(|(owner, tasks, _)| tasks.into_iter().map(move |it| Owned { owner: owner.clone(), it }))
+            .collect();
+        ui.json(&owned);
+    } else {
+        let filled: Vec<_> = all.iter().filter(|(_, tasks, _)| !tasks.is_empty()).collect();
+        if filled.is_empty() && !all.is_empty() {
+            ui.out("no tasks");
+        }
+        for (owner, tasks, is_more) in &filled {
+            if filled.len() > 1 {
+                ui.out(&format!("{owner}:"));
+            }
+            lines(tasks, ui);
+            if *is_more {
+                ui.note(&format!("the newest {SHOWN}; --all shows the others too"));
+            }
+        }
+    }
+    if let Some(absent) = &owners.absent {
+        ui.note(&format!("{absent}: its tasks are not shown; start `taskgate serve`"));
+    }
+    Ok(())
 }
 
-fn list(args: &Tasks, reached: &mut Reached, ui: Ui) -> Result<(), Failure> {
+/// Its newest tasks, and whether there are more.
+fn list(args: &Tasks, owner: &mut Owner) -> Result<(Vec<Task>, bool), Failure> {
     let wanted = |task: &Task| args.server.as_deref().is_none_or(|server| task.server.starts_with(server));
     let limit = if args.all { usize::MAX } else { SHOWN };
     let mut tasks: Vec<Task> = Vec::new();
     let mut after = None;
     loop {
-        let page: Vec<Task> =
-            control::ask(&mut reached.stream, &Ask::Tasks { after, limit: PAGE }).map_err(refused)?;
+        let page: Vec<Task> = owner.ask(&Ask::Tasks { after, limit: PAGE }).map_err(refused)?;
         after = page.last().map(|task| (task.created_ms, task.id.clone()));
         let is_last = page.len() < PAGE;
         tasks.extend(page.into_iter().filter(wanted));
@@ -85,18 +97,14 @@ fn list(args: &Tasks, reached: &mut Reached, ui: Ui) -> Result<(), Failure> {
     }
     let is_more = tasks.len() > limit;
     tasks.truncate(limit);
-    if args.json {
-        ui.json(&tasks);
-        return Ok(());
-    }
-    if tasks.is_empty() {
-        ui.out("no tasks");
-        return Ok(());
-    }
+    Ok((tasks, is_more))
+}
+
+fn lines(tasks: &[Task], ui: Ui) {
     let now = SystemClock.now();
     let width = |of: fn(&Task) -> usize| tasks.iter().map(of).max().unwrap_or(0);
     let (states, tools) = (width(|task| words(task).len()), width(|task| tool(task).chars().count()));
-    for task in &tasks {
+    for task in tasks {
         ui.out(&format!(
             "{}  {:states$}  {:tools$}  {}  {} ago",
             ui.tone(Tone::Strong, &task.id),
@@ -106,10 +114,6 @@ fn list(args: &Tasks, reached: &mut Reached, ui: Ui) -> Result<(), Failure> {
             ago(now, task.created_ms)
         ));
     }
-    if is_more {
-        ui.note(&format!("the newest {SHOWN}; --all shows the others too"));
-    }
-    Ok(())
 }
 
 /// Its state, and whether a result waits.
@@ -141,9 +145,8 @@ fn show(task: &Task, ui: Ui) {
     }
 }
 
-fn outcome(id: &str, json: bool, reached: &mut Reached, ui: Ui) -> Result<(), Failure> {
-    let ask = Ask::Outcome { id: id.to_owned() };
-    let outcome: Outcome = control::ask(&mut reached.stream, &ask).map_err(refused)?;
+fn outcome(id: &str, json: bool, owners: &mut Owners, ui: Ui) -> Result<(), Failure> {
+    let (_, outcome) = owners.ask_about::<Outcome>(&Ask::Outcome { id: id.to_owned() }, WHAT)?;
     if json {
         ui.json(&outcome);
         return Ok(());

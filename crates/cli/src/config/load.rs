@@ -10,7 +10,7 @@ use toml::de::DeTable;
 use super::mcp_json::{self, McpJson};
 use super::problem::{Problem, Problems};
 use super::raw::{RawConfig, RawServer};
-use super::understand::{Fault, resolve, understand};
+use super::understand::{Fault, resolve, store, understand};
 use super::{Config, place, reference, unknown};
 use crate::environment::Environment;
 
@@ -40,6 +40,20 @@ pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config,
             })
         }
     }
+}
+
+/// Only where the store of a configuration is. Whoever asks about its tasks need not have its secrets.
+///
+/// # Errors
+/// The file cannot be read, or is no TOML.
+pub(crate) fn store_of(path: &Path, environment: &Environment) -> Result<Option<PathBuf>, Vec<Problems>> {
+    let text = read(path)?;
+    let name = path.display().to_string();
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        vec![Problems::new(&name, &text, vec![of_toml(&error, "is no TOML")])]
+    })?;
+    let written = table.get("store").and_then(|store| store.get("path")).and_then(toml::Value::as_str);
+    Ok(store(written, folder(path), environment))
 }
 
 fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Vec<Problems>> {

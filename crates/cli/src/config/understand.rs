@@ -164,7 +164,8 @@ fn names(listen: &RawListen, faults: &mut Vec<Fault>) {
     }
 }
 
-fn store(path: Option<&str>, folder: &Path, environment: &Environment) -> Option<PathBuf> {
+/// Where tasks are kept; without a home there is no place by default.
+pub(crate) fn store(path: Option<&str>, folder: &Path, environment: &Environment) -> Option<PathBuf> {
     match path {
         Some(path) => Some(resolve(path, folder, environment)),
         None => environment.state_dir().map(|state| state.join("taskgate.db")),
