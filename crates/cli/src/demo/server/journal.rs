@@ -77,6 +77,12 @@ impl Journal {
         written.await.map_err(io::Error::other)?
     }
 
+    /// Whether an effect was completed since the start.
+    pub(super) fn is_done(&self, effect: &str, key: &str) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.counts.get(&(effect.to_owned(), key.to_owned())).is_some_and(|(_, done)| *done > 0)
+    }
+
     /// How often each effect happened since the start.
     pub(super) fn counts(&self) -> Vec<Count> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

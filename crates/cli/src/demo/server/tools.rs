@@ -20,7 +20,18 @@ pub(super) enum Call {
     /// Asks a person first.
     Deploy { version: String },
     /// Pays, and may then fail to say so.
-    Payment { to: String, amount: f64, lose_answer: bool },
+    Payment { order: Option<String>, to: String, amount: f64, lose: Option<Lose> },
+    /// Says whether an order was paid.
+    PaymentStatus { order: String },
+}
+
+/// When the connection breaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lose {
+    /// Before anything is paid.
+    Request,
+    /// After it was.
+    Answer,
 }
 
 /// Why a call was not understood.
@@ -46,10 +57,19 @@ struct DeployArguments {
 
 #[derive(Deserialize)]
 struct PaymentArguments {
+    #[serde(default)]
+    order: Option<String>,
     to: String,
     amount: f64,
     #[serde(default)]
     lose_answer: bool,
+    #[serde(default)]
+    lose_request: bool,
+}
+
+#[derive(Deserialize)]
+struct StatusArguments {
+    order: String,
 }
 
 impl Call {
@@ -77,8 +97,17 @@ impl Call {
                 Call::Deploy { version }
             }
             "payment" => {
-                let PaymentArguments { to, amount, lose_answer } = read(text)?;
-                Call::Payment { to, amount, lose_answer }
+                let PaymentArguments { order, to, amount, lose_answer, lose_request } = read(text)?;
+                let lose = match (lose_request, lose_answer) {
+                    (true, _) => Some(Lose::Request),
+                    (false, true) => Some(Lose::Answer),
+                    (false, false) => None,
+                };
+                Call::Payment { order, to, amount, lose }
+            }
+            "payment_status" => {
+                let StatusArguments { order } = read(text)?;
+                Call::PaymentStatus { order }
             }
             _ => return Err(Misunderstood(format!("Unknown tool: {name}"))),
         })
@@ -88,7 +117,10 @@ impl Call {
     pub(super) fn is_long(&self) -> bool {
         match self {
             Call::SlowReport { .. } | Call::Deploy { .. } => true,
-            Call::Echo { .. } | Call::Instant | Call::Payment { .. } => false,
+            Call::Echo { .. }
+            | Call::Instant
+            | Call::Payment { .. }
+            | Call::PaymentStatus { .. } => false,
         }
     }
 }
@@ -128,16 +160,24 @@ pub(super) fn list(dialect: Dialect) -> Value {
         }),
         json!({
             "name": "payment",
-            "description": "Pays an amount. With `lose_answer` the connection breaks after the payment was made.",
+            "description": "Pays an amount, for an order if one is named. With `lose_answer` the connection breaks after the payment was made, with `lose_request` before it is.",
             "inputSchema": object(
                 json!({
+                    "order": { "type": "string" },
                     "to": { "type": "string" },
                     "amount": { "type": "number" },
                     "lose_answer": { "type": "boolean" },
+                    "lose_request": { "type": "boolean" },
                 }),
                 &["to", "amount"],
             ),
             "annotations": { "destructiveHint": true },
+        }),
+        json!({
+            "name": "payment_status",
+            "description": "Says whether an order was paid.",
+            "inputSchema": object(json!({ "order": { "type": "string" } }), &["order"]),
+            "annotations": { "readOnlyHint": true },
         }),
     ];
     if dialect == Dialect::A {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Shop;
 use super::journal::Stage;
 use super::tasks::Task;
-use super::tools::{Call, approval};
+use super::tools::{Call, Lose, approval};
 
 /// How a call ended.
 #[derive(Clone, Debug)]
@@ -109,17 +109,37 @@ async fn carry_out(shop: &Shop, call: Call, caller: Caller) -> std::io::Result<O
             shop.journal.record("deploy", &version, Stage::Done).await?;
             result(&format!("Version {version} is deployed."), false)
         }
-        Call::Payment { to, amount, lose_answer } => {
-            let key = format!("{amount} to {to}");
-            shop.journal.record("payment", &key, Stage::Begun).await?;
-            shop.journal.record("payment", &key, Stage::Done).await?;
-            if lose_answer { Outcome::Cut } else { result(&format!("Paid {key}."), false) }
+        Call::Payment { lose: Some(Lose::Request), .. } => Outcome::Cut,
+        Call::Payment { order, to, amount, lose } => {
+            let what = format!("{amount} to {to}");
+            let key = order.as_deref().unwrap_or(&what);
+            shop.journal.record(PAYMENT, key, Stage::Begun).await?;
+            shop.journal.record(PAYMENT, key, Stage::Done).await?;
+            match (lose, &order) {
+                (Some(Lose::Answer | Lose::Request), _) => Outcome::Cut,
+                (None, None) => result(&format!("Paid {what}."), false),
+                (None, Some(order)) => structured(&json!({
+                    "order": order, "status": "paid", "amount": amount, "transaction": format!("tx-{order}"),
+                })),
+            }
+        }
+        Call::PaymentStatus { order } => {
+            let status = if shop.journal.is_done(PAYMENT, &order) { "paid" } else { "none" };
+            structured(&json!({ "order": order, "status": status }))
         }
     })
 }
 
 /// The result of `instant`, ready to be sent.
 pub(super) const INSTANT: &str = r#"{"content":[{"type":"text","text":"done"}],"isError":false}"#;
+
+const PAYMENT: &str = "payment";
+
+fn structured(value: &Value) -> Outcome {
+    let content = json!([{ "type": "text", "text": value.to_string() }]);
+    let result = json!({ "content": content, "structuredContent": value, "isError": false });
+    Outcome::Result { result: result.to_string().into(), is_error: false }
+}
 
 fn result(text: &str, is_error: bool) -> Outcome {
     let result = json!({ "content": [{ "type": "text", "text": text }], "isError": is_error });
