@@ -202,7 +202,7 @@ pub struct Task {
     pub created_ms: i64,
     /// When anything last changed.
     pub updated_ms: i64,
-    /// Whether a host was given its result; none where there is none.
+    /// Whether a host was given its result; none where there is none, or where nobody can tell.
     pub fetched: Option<bool>,
     /// What the server last said of it, or how it failed.
     pub message: Option<String>,

@@ -118,7 +118,8 @@ fn task(record: &Record) -> Task {
         scope: record.principal.as_str().to_owned(),
         created_ms: record.task.lifetime.created.0,
         updated_ms: record.updated.0,
-        fetched: record.is_returned().then(|| record.fetched.is_some()),
+        // Of a call that came by no pipe nobody can tell.
+        fetched: (record.is_returned() && record.call.frame.is_some()).then(|| record.fetched.is_some()),
         message,
     }
 }

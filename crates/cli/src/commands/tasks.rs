@@ -140,7 +140,7 @@ fn show(task: &Task, ui: Ui) {
     ui.out(&format!("scope    {}", task.scope));
     ui.out(&format!("made     {} ago", ago(now, task.created_ms)));
     ui.out(&format!("changed  {} ago", ago(now, task.updated_ms)));
-    if task.fetched.is_some() {
+    if task.fetched.is_some() || task.state == "completed" {
         ui.note(&format!("`taskgate tasks {} --result` prints its result", task.id));
     }
 }

@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod import;
 mod ledger;
+mod ops;
 mod pages;
 mod probe;
 mod run;

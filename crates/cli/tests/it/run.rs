@@ -14,7 +14,7 @@ fn start(folder: &Path, args: &[&str]) -> Running {
     Running::start(command)
 }
 
-fn ask(running: &mut Running, id: u64, method: &str, params: Value) -> Value {
+pub(crate) fn ask(running: &mut Running, id: u64, method: &str, params: Value) -> Value {
     let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     writeln!(running.stdin.as_mut().unwrap(), "{message}").unwrap();
     loop {
@@ -25,7 +25,7 @@ fn ask(running: &mut Running, id: u64, method: &str, params: Value) -> Value {
     }
 }
 
-fn open(running: &mut Running) {
+pub(crate) fn open(running: &mut Running) {
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
     });

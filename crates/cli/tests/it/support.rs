@@ -151,6 +151,11 @@ impl Gateway {
     pub(crate) fn start(folder: &Path) -> Gateway {
         let mut command = taskgate(&["serve", "--until-stdin-ends", "--json", "--config", "taskgate.toml"]);
         command.current_dir(folder);
+        Gateway::run(command)
+    }
+
+    /// `serve --json`, with whatever is around it.
+    pub(crate) fn run(command: Command) -> Gateway {
         let mut running = Running::start(command);
         let url = running.line()["url"].as_str().unwrap().to_owned();
         Gateway { running, url }
