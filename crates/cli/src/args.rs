@@ -278,7 +278,9 @@ fn since(text: &str) -> Result<Since, String> {
     at(text)
         .or_else(|| at(&format!("{text}T00:00:00Z")))
         .or_else(|| Span::parse(text).ok().map(Since::Ago))
-        .ok_or_else(|| "write a time as 2026-11-30T12:00:00Z, a day as 2026-11-30, or how long ago as 24h".to_owned())
+        .ok_or_else(|| {
+            "write a time as 2026-11-30T12:00:00Z, a day as 2026-11-30, or how long ago as 24h".to_owned()
+        })
 }
 
 #[derive(Subcommand, Debug)]

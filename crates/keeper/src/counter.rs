@@ -16,7 +16,8 @@ use crate::hello::{self, Host, Kind, State};
 use crate::place::{Place, Trouble};
 
 /// What is said to a question of a later version.
-const NOT_UNDERSTOOD: &str = "this `taskgate serve` is of an older version and does not know how to do that; restart it";
+const NOT_UNDERSTOOD: &str =
+    "this `taskgate serve` is of an older version and does not know how to do that; restart it";
 
 /// Why no socket could be opened.
 #[derive(Debug, thiserror::Error)]

@@ -46,9 +46,7 @@ impl Desk {
     async fn tasks(&self, after: Option<(i64, String)>, limit: usize) -> Result<Vec<Task>, String> {
         let after = after.and_then(|(created, id)| Some((UnixMillis(created), TaskId::parse(&id).ok()?)));
         let listed = self.engine.list(Whose::Everyone, after, limit.min(PAGE_MAX)).await;
-        listed
-            .map(|records| records.iter().map(task).collect())
-            .map_err(|error| error.to_string())
+        listed.map(|records| records.iter().map(task).collect()).map_err(|error| error.to_string())
     }
 
     /// Finds a task by its id, or by the first characters of one.

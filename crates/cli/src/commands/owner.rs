@@ -33,6 +33,8 @@ pub(crate) struct Owners {
     pub(crate) all: Vec<Owner>,
     /// What is said of a store that nobody answers for, where none was named.
     pub(crate) absent: Option<String>,
+    /// Whether one was named.
+    is_named: bool,
 }
 
 /// Something of an owner.
@@ -69,7 +71,7 @@ impl Owners {
             surroundings.places.iter().any(same)
         });
         let found = if is_of_keeper { keeper(&surroundings)? } else { Some(serve(&path)?) };
-        Ok(Owners { all: found.into_iter().collect(), absent: None })
+        Ok(Owners { all: found.into_iter().collect(), absent: None, is_named: true })
     }
 
     fn usual(surroundings: &Surroundings, environment: &Environment) -> Result<Owners, Failure> {
@@ -83,7 +85,7 @@ impl Owners {
                 Err(failure) => absent = Some(failure.to_string()),
             }
         }
-        Ok(Owners { all, absent })
+        Ok(Owners { all, absent, is_named: false })
     }
 
     /// Asks everybody about one thing, of which at most one should know.
@@ -117,11 +119,15 @@ impl Owners {
                     .into_iter()
                     .next()
                     .unwrap_or_else(|| format!("there are no {what}: nothing has gone through taskgate yet"));
+                let is_unknown = words.starts_with("there ") || words.starts_with("no task");
                 let help = match &self.absent {
-                    Some(absent) => absent.clone(),
-                    None => "for another `taskgate serve`: --store FILE, or --config FILE".to_owned(),
+                    Some(absent) if is_unknown => Some(absent.clone()),
+                    None if is_unknown && !self.is_named => {
+                        Some("for another `taskgate serve`: --store FILE, or --config FILE".to_owned())
+                    }
+                    Some(_) | None => None,
                 };
-                Err(Failure::new(exit::FAILED, words, help))
+                Err(Failure { code: exit::FAILED, words: Words::Plain { what: words, help } })
             }
         }
     }
@@ -186,11 +192,13 @@ fn serve(path: &Path) -> Result<Owner, Failure> {
             ),
             "use the taskgate of that version, or restart the process with this one",
         )),
-        Err(error @ (Unreached::NotStarted(_) | Unreached::Io(_) | Unreached::Trouble(_))) => Err(Failure::new(
-            exit::FAILED,
-            format!("the process that has the database {shown} open could not be asked: {error}"),
-            "then try again",
-        )),
+        Err(error @ (Unreached::NotStarted(_) | Unreached::Io(_) | Unreached::Trouble(_))) => {
+            Err(Failure::new(
+                exit::FAILED,
+                format!("the process that has the database {shown} open could not be asked: {error}"),
+                "then try again",
+            ))
+        }
     }
 }
 

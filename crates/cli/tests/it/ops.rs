@@ -10,13 +10,14 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{DemoServer, Gateway, Legacy, config, folder, run_in, said, taskgate};
+use crate::support::{DemoServer, Gateway, Legacy, config, folder, modern, run_in, said, taskgate};
 
 const STORE: [&str; 2] = ["--store", "taskgate.db"];
 
-/// A gateway in a folder, with the demo server and one at which nobody listens.
+/// A gateway in a folder, with the demo server and another one, which may go.
 struct Scene {
     _server: DemoServer,
+    other: Option<DemoServer>,
     folder: TempDir,
     gateway: Option<Gateway>,
 }
@@ -24,11 +25,12 @@ struct Scene {
 impl Scene {
     fn open(more: &str) -> Scene {
         let server = DemoServer::start("plain");
-        let away = "[servers.away]\nurl = \"http://127.0.0.1:1/mcp\"\n";
-        let text = config(&server.url, more) + away;
+        let other = DemoServer::start("plain");
+        let second = format!("[servers.other]\nurl = \"{}\"\n", other.url);
+        let text = config(&server.url, &format!("{more}\nlimits.create_attempts = 1")) + &second;
         let folder = folder(&[("taskgate.toml", &text)]);
         let gateway = Some(Gateway::start(folder.path()));
-        Scene { _server: server, folder, gateway }
+        Scene { _server: server, other: Some(other), folder, gateway }
     }
 
     fn pay(&self, arguments: Value) -> Value {
@@ -37,7 +39,22 @@ impl Scene {
 
     fn call(&self, server: &str, tool: &str, arguments: Value) -> Value {
         let url = self.gateway.as_ref().unwrap().url.replace("/demo/", &format!("/{server}/"));
-        Legacy::open(&url).request("tools/call", json!({ "name": tool, "arguments": arguments }))
+        modern(&url, "tools/call", tool, json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// A call that certainly did nothing: there was nobody to send it to.
+    fn call_nobody(&mut self) -> String {
+        self.call("other", "payment", json!({ "to": "Z", "amount": 7 }));
+        self.other = None;
+        let said = self.call("other", "payment", json!({ "to": "Z", "amount": 8 }));
+        let id = self.newest();
+        let shown = self.json(&["op", "show", &id, "--json", "--store", "taskgate.db"]);
+        assert_eq!(
+            (&shown["outcome"], &shown["verdict"]),
+            (&json!("confirmed"), &json!("not_applied")),
+            "{said}: {shown}"
+        );
+        id
     }
 
     fn run(&self, args: &[&str]) -> Output {
@@ -104,16 +121,19 @@ fn all(args: &[&'static str]) -> Vec<&'static str> {
 
 #[test]
 fn r4_7_operations_are_listed_and_shown_with_task_and_effect_apart() {
-    let scene = Scene::open("");
+    let mut scene = Scene::open("");
     scene.pay(json!({ "to": "X", "amount": 5 }));
     scene.pay(json!({ "to": "Y", "amount": 6, "lose_answer": true }));
-    scene.call("away", "payment", json!({ "to": "Z", "amount": 7 }));
+    scene.call_nobody();
     insta::assert_snapshot!("ops", scene.told(&all(&["ops"])));
     insta::assert_snapshot!("ops_waiting", scene.told(&all(&["ops", "--waiting"])));
     insta::assert_snapshot!("ops_open", scene.told(&all(&["ops", "--open"])));
     let confirmed = ["ops", "--outcome", "confirmed", "--outcome", "not-applied"];
     insta::assert_snapshot!("ops_confirmed", scene.told(&all(&confirmed)));
-    insta::assert_snapshot!("ops_server", scene.told(&all(&["ops", "--server", "aw", "--outcome", "unknown"])));
+    insta::assert_snapshot!(
+        "ops_server",
+        scene.told(&all(&["ops", "--server", "oth", "--outcome", "unknown"]))
+    );
 
     let waiting = scene.json(&["ops", "--waiting", "--json", "--config", "taskgate.toml"]);
     let id = waiting[0]["id"].as_str().unwrap();
@@ -123,32 +143,28 @@ fn r4_7_operations_are_listed_and_shown_with_task_and_effect_apart() {
     assert_eq!(shown["id"], id, "a beginning of it is enough: {shown}");
     assert_eq!((&shown["stage"], &shown["doubt"]), (&json!("unknown"), &json!("answer_lost")), "{shown}");
     assert_eq!((&shown["task"]["state"], &shown["inquiry"]["state"]), (&json!("failed"), &json!("person")));
-    let versions: Vec<_> = shown["history"].as_array().unwrap().iter().map(|event| &event["version"]).collect();
+    let versions: Vec<_> =
+        shown["history"].as_array().unwrap().iter().map(|event| &event["version"]).collect();
     assert_eq!(versions, [1, 2], "{shown}");
 }
 
 #[test]
 fn r4_3_a_person_resolves_with_a_reason_and_never_against_what_is_confirmed() {
-    let scene = Scene::open("");
+    let mut scene = Scene::open("");
     scene.pay(json!({ "to": "Y", "amount": 6, "lose_answer": true }));
     let id = scene.newest();
-    let word = |args: &[&str]| [&["resolve", &id], args, &STORE].concat().join("\n");
-    let told = |args: &[&str]| {
-        let args = word(args);
-        scene.told(&args.split('\n').collect::<Vec<_>>())
-    };
-    insta::assert_snapshot!("resolve_without_reason", told(&["applied"]));
-    insta::assert_snapshot!("resolve_empty_reason", told(&["applied", "--reason", " "]));
-    insta::assert_snapshot!("resolve_long_reason", told(&["applied", "--reason", &"x".repeat(300)]));
+    let told = |scene: &Scene, args: &[&str]| scene.told(&[&["resolve", &id], args, &STORE].concat());
+    insta::assert_snapshot!("resolve_without_reason", told(&scene, &["applied"]));
+    insta::assert_snapshot!("resolve_empty_reason", told(&scene, &["applied", "--reason", " "]));
+    insta::assert_snapshot!("resolve_long_reason", told(&scene, &["applied", "--reason", &"x".repeat(300)]));
     let shown = scene.json(&["op", "show", &id, "--json", "--store", "taskgate.db"]);
     assert_eq!(shown["version"], 2, "nothing of that was written: {shown}");
     let args = ["applied", "--reason", "the bank's statement, line 12", "--name", "ada"];
-    insta::assert_snapshot!("resolve", told(&args));
-    insta::assert_snapshot!("resolve_again", told(&["not-applied", "--reason", "a second thought"]));
+    insta::assert_snapshot!("resolve", told(&scene, &args));
+    insta::assert_snapshot!("resolve_again", told(&scene, &["not-applied", "--reason", "a second thought"]));
     insta::assert_snapshot!("ops_nobody_waits", scene.told(&all(&["ops", "--waiting"])));
 
-    scene.call("away", "payment", json!({ "to": "Z", "amount": 7 }));
-    let confirmed = scene.newest();
+    let confirmed = scene.call_nobody();
     let args = ["resolve", &confirmed, "applied", "--reason", "a feeling", "--store", "taskgate.db"];
     insta::assert_snapshot!("resolve_confirmed", scene.told(&args));
 }
@@ -207,7 +223,11 @@ fn r4_8_an_operation_outlives_the_gateway_and_its_task_and_can_be_resolved_then(
     let resolved = scene.run(&[&args[..], &STORE].concat());
     assert_eq!(resolved.status.code(), Some(0), "{}", said(&resolved));
     let shown = scene.json(&show);
-    assert_eq!((&shown["outcome"], &shown["verdict"]), (&json!("attested"), &json!("not_applied")), "{shown}");
+    assert_eq!(
+        (&shown["outcome"], &shown["verdict"]),
+        (&json!("attested"), &json!("not_applied")),
+        "{shown}"
+    );
     assert_eq!(shown["history"].as_array().unwrap().len(), 3, "{shown}");
 }
 
@@ -259,7 +279,15 @@ fn r4_7_without_a_word_the_keeper_and_the_usual_serve_are_both_asked() {
     let call = json!({ "name": "payment", "arguments": { "to": "X", "amount": 5 } });
     Legacy::open(&gateway.url).request("tools/call", call.clone());
     let program = env!("CARGO_BIN_EXE_taskgate");
-    let mut host = crate::support::Running::start(home(&["run", "--name", "desk", "--", program, "demo-server", "--stdio"]));
+    let mut host = crate::support::Running::start(home(&[
+        "run",
+        "--name",
+        "desk",
+        "--",
+        program,
+        "demo-server",
+        "--stdio",
+    ]));
     crate::run::open(&mut host);
     crate::run::ask(&mut host, 2, "tools/call", call);
     insta::assert_snapshot!("ops_of_both", told(&["ops"]));

@@ -263,8 +263,14 @@ fn certainty(outcome: Outcome) -> &'static str {
 }
 
 fn inquiry(asking: &Asking) -> Inquiry {
-    let none =
-        |state: &str| Inquiry { state: state.to_owned(), since_ms: None, tries: None, next_ms: None, last: None, why: None };
+    let none = |state: &str| Inquiry {
+        state: state.to_owned(),
+        since_ms: None,
+        tries: None,
+        next_ms: None,
+        last: None,
+        why: None,
+    };
     match asking {
         Asking::Idle => none("idle"),
         Asking::Reconciling { since, tries, next, last } => Inquiry {

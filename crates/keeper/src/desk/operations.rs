@@ -7,8 +7,8 @@ use taskgate_engine::ledger::ResolveError;
 use taskgate_store::ledger::{After, LedgerEntry, Which};
 
 use super::Desk;
-use crate::control::ledger::{self, Happening, Operation, Page, Wanted, Word};
 use crate::control::PAGE_MAX;
+use crate::control::ledger::{self, Happening, Operation, Page, Wanted, Word};
 
 /// Operations that are looked through for one page.
 const LOOKED_THROUGH: usize = 500;
@@ -177,7 +177,8 @@ fn standing(entry: &LedgerEntry) -> String {
     match &entry.operation.stage {
         Stage::Prepared => "it has not been sent yet".to_owned(),
         Stage::Dispatched { .. } | Stage::Observing { .. } => {
-            "it is under way, and its answer may still come; `taskgate tasks ID --cancel` asks for its end".to_owned()
+            "it is under way, and its answer may still come; `taskgate tasks ID --cancel` asks for its end"
+                .to_owned()
         }
         Stage::Settled(Outcome::NoneExpected) => "it only reads, and has no effect".to_owned(),
         Stage::Settled(Outcome::Confirmed(verdict)) => {

@@ -45,7 +45,12 @@ pub(super) fn words(line: &str) -> String {
         "contradicted" => {
             let (held, more) = first(rest);
             let (told, evidence) = first(more);
-            format!("a contradiction: {} was held; told is \"{}\"{}", settled(held), verdict(told), by(evidence))
+            format!(
+                "a contradiction: {} was held; told is \"{}\"{}",
+                settled(held),
+                verdict(told),
+                by(evidence)
+            )
         }
         "acknowledged" => format!("left as it is by {}", text(rest)),
         "cleared" => {
@@ -201,7 +206,10 @@ mod tests {
             ("created", "recorded"),
             ("dispatched 1788249600000", "sent"),
             ("doubted answer_lost", "unknown: its answer was lost"),
-            ("settled reported_applied answer success", "reported: applied, by the server's answer: a result"),
+            (
+                "settled reported_applied answer success",
+                "reported: applied, by the server's answer: a result",
+            ),
             ("settled none_expected", "none expected: it only reads"),
             ("settled confirmed_not_applied never_sent", "confirmed: not applied, since no byte of it left"),
             ("settled confirmed_applied receipt tx 7", "confirmed: applied, by a receipt: tx 7"),
@@ -213,10 +221,7 @@ mod tests {
                 "settled attested_not_applied person ada: the bank's statement",
                 "attested: not applied, by ada: the bank's statement",
             ),
-            (
-                "settled assumed_not_applied silence 3",
-                "assumed: not applied, since 3 look-ups found nothing",
-            ),
+            ("settled assumed_not_applied silence 3", "assumed: not applied, since 3 look-ups found nothing"),
             (
                 "probed unclear 1788249600000 no such member",
                 "a look-up gave an answer that says neither: no such member; next at 2026-09-01T08:00:00.000Z",

@@ -103,7 +103,8 @@ fn about(operation: &Operation, ui: Ui) {
         field(ui, "intended", &safe(intended, 400));
     }
     if let Some(object) = &operation.object {
-        let version = operation.object_version.as_ref().map(|version| format!(", version {}", safe(version, 100)));
+        let version =
+            operation.object_version.as_ref().map(|version| format!(", version {}", safe(version, 100)));
         field(ui, "object", &format!("{}{}", safe(object, 200), version.unwrap_or_default()));
     }
     if let Some(key) = &operation.key {

@@ -117,10 +117,7 @@ impl Call {
     pub(super) fn is_long(&self) -> bool {
         match self {
             Call::SlowReport { .. } | Call::Deploy { .. } => true,
-            Call::Echo { .. }
-            | Call::Instant
-            | Call::Payment { .. }
-            | Call::PaymentStatus { .. } => false,
+            Call::Echo { .. } | Call::Instant | Call::Payment { .. } | Call::PaymentStatus { .. } => false,
         }
     }
 }
