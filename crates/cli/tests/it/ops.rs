@@ -89,7 +89,7 @@ impl Scene {
 }
 
 /// Ids, times, spans of time, processes and folders differ from run to run.
-fn mask(text: &str, folder: &Path) -> String {
+pub(crate) fn mask(text: &str, folder: &Path) -> String {
     let text = text.replace(folder.canonicalize().unwrap().to_str().unwrap(), "FOLDER");
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
     let mut out = String::new();

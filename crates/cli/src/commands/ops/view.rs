@@ -34,13 +34,16 @@ fn inquiry(operation: &Operation, now: UnixMillis) -> Option<String> {
     let since = inquiry.since_ms.map(|since| ago(now, since)).unwrap_or_default();
     match inquiry.state.as_str() {
         "reconciling" => {
-            let tries = inquiry.tries.unwrap_or(0);
+            let tries = match inquiry.tries.unwrap_or(0) {
+                1 => "once".to_owned(),
+                tries => format!("{tries} times"),
+            };
             let last = match inquiry.last.as_deref() {
                 Some(last) => format!(", the last time {}", history::finding(last)),
                 None => String::new(),
             };
             let next = inquiry.next_ms.map(|next| format!("; next at {}", at(next))).unwrap_or_default();
-            Some(format!("its system of record is being asked for {since}, {tries} times so far{last}{next}"))
+            Some(format!("its system of record is being asked for {since}, {tries} so far{last}{next}"))
         }
         "person" => {
             let why = history::hand_off(inquiry.why.as_deref().unwrap_or_default());
