@@ -4,11 +4,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::support::{DemoServer, Gateway, Legacy, config, folder, modern, run_in, said, taskgate};
 
@@ -211,7 +212,7 @@ fn r4_8_an_operation_outlives_the_gateway_and_its_task_and_can_be_resolved_then(
     scene.kill();
     scene.start();
     let show = ["op", "show", &id, "--json", "--store", "taskgate.db"];
-    // Housekeeping begins with a start, and goes on every minute.
+    // Housekeeping begins with a start.
     let since = Instant::now();
     while scene.json(&show)["task"]["state"] != "gone" {
         assert!(since.elapsed() < Duration::from_secs(90), "its task is still kept");

@@ -9,11 +9,12 @@ mod list;
 mod view;
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::unistd::{User, geteuid};
 use taskgate_keeper::control::Ask;
 use taskgate_keeper::control::ledger::{Operation, Word};
+use tokio::time::Instant;
 
 use super::owner::{Owned, Owner, Owners, refused};
 use crate::args::{Op, Ops, OpsCommand, Reconcile, Resolve, Verdict};
