@@ -37,7 +37,7 @@ fn r2_3_a_manifest_is_data_with_json() {
     assert_eq!(manifest["server"], "demo");
     assert_eq!(manifest["protocol_version"], "2026-07-28");
     assert_eq!(manifest["tasks"]["dialect"], "b");
-    assert_eq!(manifest["tools"].as_array().unwrap().len(), 5);
+    assert_eq!(manifest["tools"].as_array().unwrap().len(), 6);
     assert_eq!(manifest["tools"][0]["sha256"].as_str().unwrap().len(), 64);
     let evidence: Value = serde_json::from_str(manifest["evidence"][0]["result"].as_str().unwrap()).unwrap();
     assert_eq!(evidence["supportedVersions"][0], "2026-07-28");
