@@ -11,6 +11,7 @@
 //! - `core`, `traffic`: requests of ours, and what servers say of themselves
 //! - `stdio`, `http`, `link`: the two transports
 //! - `call`, `tasks`: what the engine asks for
+//! - `web`: single requests to systems of record and webhooks
 //! - [`guard`]: no server process outlives us
 
 #![cfg_attr(not(test), warn(clippy::expect_used))]
@@ -39,6 +40,7 @@ mod subscribe;
 mod tasks;
 mod tools;
 mod traffic;
+mod web;
 
 pub use asker::Asker;
 pub use config::{EraChoice, InheritEnv, Options, Restart, ServerConfig, Sharing, Transport};
@@ -51,3 +53,4 @@ pub use secret::Secret;
 pub use servers::Servers;
 pub use session::Session;
 pub use tools::{ToolFacts, ToolTable};
+pub use web::WebClient;

@@ -71,6 +71,12 @@ impl Principal {
         Principal(String::from("anonymous"))
     }
 
+    /// The gateway itself, when it asks a system of record. It makes no tasks.
+    #[must_use]
+    pub fn gateway() -> Principal {
+        Principal(String::from("gateway"))
+    }
+
     /// A principal read back from a store.
     #[must_use]
     pub fn stored(text: String) -> Principal {

@@ -13,7 +13,7 @@ use taskgate_core::budget::{Budget, Purpose};
 use taskgate_core::operation::{Command as Do, Doubt, Stage, Word};
 use taskgate_core::task::{CancelRule, Command, Ending, Fault, Question, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
-use taskgate_store::record::{Front, Phase, Record};
+use taskgate_store::record::{Front, Record};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -22,6 +22,7 @@ use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::handle::{Live, Order, Signal};
 use crate::ledger::{End, conclude};
+use crate::reconcile::counts;
 use crate::rules::{About, Receipted, RuleFailed};
 use crate::visit::Visited;
 
@@ -100,7 +101,8 @@ pub(crate) async fn run(
     driver.release();
     driver.live.undriven();
     let (engine, live) = (&driver.engine, &driver.live);
-    if live.record().phase() != Phase::Unfinished {
+    engine.end_if_found(live).await;
+    if !counts(&live.record()) {
         engine.registry.retire(live);
     }
 }

@@ -30,6 +30,7 @@ use crate::reconcile::Reconciler;
 use crate::registry::Registry;
 use crate::rules::Rules;
 use crate::slots::{Place, Slots, Waiting};
+use crate::web::Web;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -43,6 +44,8 @@ pub struct Parts {
     pub random: Arc<dyn Random>,
     /// What operators say of tools: [`NoRules`](crate::rules::NoRules) where they say nothing.
     pub rules: Arc<dyn Rules>,
+    /// Systems of record that are asked over HTTP, and webhooks: [`NoWeb`](crate::web::NoWeb) where there are none.
+    pub web: Arc<dyn Web>,
     /// What it keeps to.
     pub limits: Limits,
 }

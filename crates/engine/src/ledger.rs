@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use taskgate_core::id::{OperationId, WorkflowName};
 use taskgate_core::operation::{
-    Attestation, Command as Do, Doubt, HandOff, Inquiry, Operation, OutOfStage, Outcome, Receipt, Stage,
-    Text, Verdict,
+    Attestation, Command as Do, Doubt, HandOff, Operation, OutOfStage, Outcome, Receipt, Stage, Text, Verdict,
 };
 use taskgate_core::task::{Command, Ending, Fault, Found, Refusal};
 use taskgate_core::time::Millis;
 use taskgate_store::AppendError;
 use taskgate_store::ledger::{After, Happening, LedgerEntry, Which};
-use taskgate_store::record::{Phase, Record};
+use taskgate_store::record::Record;
 
 use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::handle::Live;
+use crate::reconcile::counts;
 use crate::rules::{Receipted, RuleFailed, Rules};
 
 /// How often a command is decided anew because somebody else wrote in between.
@@ -123,6 +123,8 @@ fn inquire(draft: &mut Draft, rules: &dyn Rules, failed: Option<Text>) -> bool {
         ) => true,
         // The peer's word stands, but the rule that should have weighed it could not.
         (Stage::Settled(Outcome::Reported(_)), Some(_)) => true,
+        // It stands, and its caller has it. The system of record confirms it where it can be asked (R4.3).
+        (Stage::Settled(Outcome::Reported(Verdict::Applied)), None) => asks.is_some(),
         (Stage::Settled(_), _)
         | (Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. }, _) => false,
     };
@@ -155,17 +157,20 @@ fn may_go_on(draft: &Draft, ending: &Ending) -> bool {
 }
 
 /// How a task ends of which nothing more will be learned before somebody decides.
-pub(crate) fn found(operation: &Operation) -> Fault {
-    let unknown = "it could not be found out, and a person is to decide";
+pub(crate) fn found(operation: &Operation, why: Option<&Text>) -> Fault {
+    let mut unknown = "it could not be found out, and a person is to decide".to_owned();
+    if let Some(why) = why {
+        unknown = format!("{unknown}: {why}");
+    }
     match &operation.stage {
         Stage::Settled(Outcome::Assumed) => Fault::Found(Found::AssumedNotApplied),
         Stage::Settled(outcome) => match outcome.verdict() {
             Some(Verdict::Applied) => Fault::Found(Found::Applied),
             Some(Verdict::NotApplied) => Fault::Found(Found::NotApplied),
-            None => Fault::OutcomeUnknown(unknown.to_owned()),
+            None => Fault::OutcomeUnknown(unknown),
         },
         Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => {
-            Fault::OutcomeUnknown(unknown.to_owned())
+            Fault::OutcomeUnknown(unknown)
         }
     }
 }
@@ -313,6 +318,22 @@ impl Engine {
                 None => return Ok(None),
             },
         };
+        let why = match &command {
+            Do::HandOff { note, .. } => note.clone(),
+            Do::Dispatch
+            | Do::Repeat
+            | Do::Accept(_)
+            | Do::Hear(_)
+            | Do::NeverSent
+            | Do::Lose(_)
+            | Do::Close
+            | Do::Receive(_)
+            | Do::Reconcile { .. }
+            | Do::Probed(_)
+            | Do::Attest(_)
+            | Do::Clear { .. }
+            | Do::Note(_) => None,
+        };
         let told = self
             .attempt(&live, |draft| {
                 if !draft.operation(command) {
@@ -320,7 +341,7 @@ impl Engine {
                 }
                 let record = draft.record();
                 if record.task.ending().is_none() && !record.operation.is_active() && !live.is_driven() {
-                    let ending = Ending::Faulted(found(&record.operation));
+                    let ending = Ending::Faulted(found(&record.operation, why.as_ref()));
                     // The task is not over, so this is not refused.
                     let _ = draft.task(Command::End(ending));
                 }
@@ -338,47 +359,62 @@ impl Engine {
         }
     }
 
+    /// Ends a task whose effect became known while its driver was just about to let go of it: see [`Engine::tell`].
+    pub(crate) async fn end_if_found(self: &Arc<Self>, live: &Arc<Live>) {
+        let is_found = |record: &Record| record.task.ending().is_none() && !record.operation.is_active();
+        if !is_found(&live.record()) {
+            return;
+        }
+        let ended = self.change(live, |draft| {
+            if !is_found(draft.record()) {
+                return Ok(());
+            }
+            let fault = found(&draft.record().operation, None);
+            draft.task(Command::End(Ending::Faulted(fault)))
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(task = ?live.record().id, %error, "could not end a task whose effect is known");
+        }
+    }
+
     /// Keeps a task in memory for as long as something is done about it, and no longer.
     pub(crate) fn keep(&self, live: &Arc<Live>) {
         let record = live.record();
         let is_known = self.registry.get(&record.id).is_some_and(|known| Arc::ptr_eq(&known, live));
-        match record.phase() {
-            Phase::Unfinished if is_known => {
-                if live.revive() {
-                    self.registry.admit(&record.principal, usize::MAX);
-                }
-            }
-            Phase::Unfinished => {
+        if counts(&record) {
+            if !is_known {
                 self.registry.admit(&record.principal, usize::MAX);
                 self.registry.insert(live);
+            } else if live.revive() {
+                self.registry.admit(&record.principal, usize::MAX);
             }
-            Phase::Doubtful | Phase::Finished => {
-                if is_known && !live.is_driven() {
-                    self.registry.retire(live);
-                }
-            }
+        } else if is_known && !live.is_driven() {
+            self.registry.retire(live);
         }
     }
 
     /// A version of a record is on disk: whoever waits for what it says is told.
     pub(crate) fn published(self: &Arc<Self>, before: &Record, after: &Record) {
-        self.heed(&before.operation, &after.operation, &after.operation_id, after.call.intent.as_ref());
+        if before.operation.inquiry != after.operation.inquiry {
+            let task = Some((&after.task, after.deadline));
+            self.inquired(Some(&before.operation), &LedgerEntry::of(after), task);
+        }
+        self.heed(&before.operation, &after.operation, after.call.intent.as_ref());
     }
 
     fn learned(self: &Arc<Self>, before: &LedgerEntry, after: &LedgerEntry) {
-        self.heed(&before.operation, &after.operation, &after.id, after.intent.as_ref());
+        if before.operation.inquiry != after.operation.inquiry {
+            self.inquired(Some(&before.operation), after, None);
+        }
+        self.heed(&before.operation, &after.operation, after.intent.as_ref());
     }
 
     fn heed(
         self: &Arc<Self>,
         before: &Operation,
         after: &Operation,
-        id: &OperationId,
         intent: Option<&taskgate_store::record::Intent>,
     ) {
-        if before.inquiry != after.inquiry && matches!(after.inquiry, Inquiry::Reconciling { .. }) {
-            self.reconciler.wake(id);
-        }
         if before.is_open() && !after.is_open() {
             self.freed(intent);
         }

@@ -17,6 +17,7 @@
 //! - [`ledger`]: what is known of effects: written with the end of an exchange, and learned after it
 //! - `reconcile`: the operations whose system of record is being asked
 //! - [`rules`]: what the engine asks of workflows
+//! - [`web`]: systems of record that are asked over HTTP, and webhooks
 //! - `objects`: operations that wait for another one on their object
 //! - `draft`: a decision on its way to the store
 //! - `slots`, `registry`: who may run now, and what is kept in memory
@@ -42,6 +43,7 @@ mod registry;
 pub mod rules;
 mod slots;
 mod visit;
+pub mod web;
 
 pub use engine::Engine;
 pub use handle::{Handle, Signal};

@@ -106,6 +106,7 @@ impl Engine {
                 break;
             }
         }
+        report.reconciling += self.take_up_inquiries().await?;
         Ok(report)
     }
 
@@ -232,7 +233,7 @@ impl Engine {
         }
     }
 
-    async fn carry_out(
+    pub(crate) async fn carry_out(
         self: &Arc<Self>,
         what: Recovery,
         live: &Arc<Live>,
@@ -257,7 +258,8 @@ impl Engine {
                 let is_closed = self.is_over(&live.record());
                 self.close(live, Do::Lose(Doubt::DeadlinePassed), Fault::DeadlinePassed, is_closed).await?;
             }
-            Recovery::Reconcile => self.reconciler.wake(&live.record().operation_id),
+            // Taken up with those whose tasks are gone: see `recover`.
+            Recovery::Reconcile => {}
             Recovery::Doubt | Recovery::Leave => {
                 let is_closed = self.is_over(&live.record());
                 self.close(live, Do::Lose(Doubt::AnswerLost), self.in_doubt(live), is_closed).await?;

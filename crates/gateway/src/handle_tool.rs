@@ -229,7 +229,7 @@ fn show(gateway: &Gateway, record: &Record, page: usize) -> Said {
             return Said { result, delivers: delivered(record) };
         }
         Some(Ending::Raised { error }) => RpcError::read(text(error)),
-        Some(Ending::Faulted(fault)) => fault_error(fault, &record.operation_id),
+        Some(Ending::Faulted(fault)) => fault_error(fault, record.operation.effect, &record.operation_id),
         Some(Ending::Cancelled) => {
             RpcError::internal("The call was cancelled. What it had done by then was not undone")
         }

@@ -96,7 +96,9 @@ fn over(
     match record.task.ending() {
         Some(Ending::Returned { result, .. }) => Ok(via.result(&id.request, result, OWN_INFO)),
         Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
-        Some(Ending::Faulted(fault)) => Err(fault_error(fault, &record.operation_id).into()),
+        Some(Ending::Faulted(fault)) => {
+            Err(fault_error(fault, record.operation.effect, &record.operation_id).into())
+        }
         Some(Ending::Cancelled) => Err(RpcError::task_cancelled(&record.id).into()),
         None => {
             Ok(via.own_result(&id.request, &handle_tool::stand_in(gateway, record, Start::Fresh), OWN_INFO))

@@ -17,6 +17,7 @@ pub(crate) fn view<'r>(engine: &Engine, record: &'r Record) -> View<'r> {
     View {
         id: &record.id,
         operation: &record.operation_id,
+        effect: record.operation.effect,
         task: &record.task,
         created,
         updated: record.updated,

@@ -170,7 +170,7 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
 /// A call that is repeated although nobody knows whether the first one happened is not sent (R4.5); its caller hears
 /// what can be done instead.
 fn joined_unknown(fault: &Fault, record: &Record, start: Start) -> RpcError {
-    let mut error = fault_error(fault, &record.operation_id);
+    let mut error = fault_error(fault, record.operation.effect, &record.operation_id);
     let key = record.call.key.as_ref();
     match (fault, start) {
         (Fault::OutcomeUnknown(_), Start::Joined) => {

@@ -93,7 +93,17 @@ impl Record {
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
         match self.phase() {
-            Phase::Unfinished => true,
+            Phase::Unfinished => {
+                // What was answered and is only confirmed beside that is no reason not to call again.
+                let is_answered = match &self.operation.stage {
+                    Stage::Settled(outcome) => *outcome != Outcome::Assumed,
+                    Stage::Prepared
+                    | Stage::Dispatched { .. }
+                    | Stage::Observing { .. }
+                    | Stage::Unknown(_) => false,
+                };
+                self.task.ending().is_none() || !is_answered
+            }
             Phase::Doubtful => self.operation.stage != Stage::Unknown(Doubt::ToolError),
             Phase::Finished => false,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use taskgate_client::config::ServerConfig;
-use taskgate_client::{Options, Servers};
+use taskgate_client::{Options, Servers, WebClient};
 use taskgate_core::id::Principal;
 use taskgate_engine::Engine;
 use taskgate_engine::back::BackKey;
@@ -59,6 +59,7 @@ pub(crate) struct House {
     pub(crate) servers: Arc<Servers>,
     workflows: Arc<Workflows>,
     housekeeping: JoinHandle<()>,
+    reconciling: JoinHandle<()>,
     /// How long calls under way have to end.
     pub(crate) patience: Duration,
 }
@@ -103,6 +104,7 @@ impl House {
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             rules: workflows.clone(),
+            web: WebClient::new(env!("CARGO_PKG_VERSION")),
             limits: plan.engine,
         });
         let parts = GatewayParts { engine: engine.clone(), servers: servers.clone(), config: plan.gateway };
@@ -115,6 +117,7 @@ impl House {
             resumed = found.resumed,
             given_up = found.given_up,
             in_doubt = found.doubted,
+            asked_after = found.reconciling,
             waiting = found.parked,
             "took up the work that was unfinished"
         );
@@ -122,7 +125,11 @@ impl House {
             let engine = engine.clone();
             async move { engine.keep_house().await }
         });
-        Ok(House { gateway, engine, servers, workflows, housekeeping, patience })
+        let reconciling = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.reconcile().await }
+        });
+        Ok(House { gateway, engine, servers, workflows, housekeeping, reconciling, patience })
     }
 
     /// Opens a session with every server, so that one that will not start is told now and not at the first call.
@@ -183,6 +190,7 @@ impl House {
         self.engine.shutdown(patience).await;
         self.servers.shutdown().await;
         self.housekeeping.abort();
+        self.reconciling.abort();
         self.engine.store().close().await;
     }
 }

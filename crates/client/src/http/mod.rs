@@ -9,4 +9,4 @@ mod stream;
 pub(crate) use endpoint::{Endpoint, Got, Mirrored, Outgoing, mirrored};
 pub(crate) use exchange::{Job, exchange};
 pub(crate) use listen::listen;
-pub(crate) use pool::{Care, SendError};
+pub(crate) use pool::{Care, Pool, SendError, host};

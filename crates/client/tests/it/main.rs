@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test fails by panicking")]
 
+mod asking;
 mod batches;
 mod duties;
 mod guard;

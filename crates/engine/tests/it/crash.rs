@@ -180,11 +180,11 @@ async fn work_that_was_to_be_cancelled_is_not_sent_again_though_it_might_be() {
 }
 
 /// Lets through so many writes and then dies: the write is done or not, and nobody ever hears which.
-struct DiesAfter {
-    store: MemoryStore,
-    writes: AtomicUsize,
-    last: usize,
-    last_is_done: bool,
+pub(crate) struct DiesAfter {
+    pub(crate) store: MemoryStore,
+    pub(crate) writes: AtomicUsize,
+    pub(crate) last: usize,
+    pub(crate) last_is_done: bool,
 }
 
 impl DiesAfter {

@@ -12,5 +12,6 @@ mod fetched;
 mod ledger;
 mod parked;
 mod questions;
+mod reconcile;
 mod stage;
 mod watching;

@@ -22,6 +22,7 @@ use taskgate_engine::ids::SystemRandom;
 use taskgate_engine::limits::Limits;
 use taskgate_engine::recover::Recovered;
 use taskgate_engine::rules::{NoRules, Rules};
+use taskgate_engine::web::{NoWeb, Web};
 use taskgate_engine::{Engine, Handle};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Call, Front, Record};
@@ -62,6 +63,8 @@ pub(crate) struct Puppet {
     pub(crate) survival: Survival,
     /// Whether it can be opened at all.
     pub(crate) known: AtomicBool,
+    /// The sessions that were asked for.
+    pub(crate) opened: Mutex<Vec<BackKey>>,
     calls: mpsc::UnboundedSender<Heard>,
     pub(crate) heard: tokio::sync::Mutex<mpsc::UnboundedReceiver<Heard>>,
     pub(crate) sent: AtomicUsize,
@@ -103,6 +106,7 @@ impl Puppet {
         Arc::new(Puppet {
             survival,
             known: AtomicBool::new(true),
+            opened: Mutex::new(vec![]),
             calls,
             heard: tokio::sync::Mutex::new(heard),
             sent: AtomicUsize::new(0),
@@ -201,7 +205,8 @@ pub(crate) struct Ensemble(pub(crate) Arc<Puppet>);
 
 #[async_trait]
 impl Backs for Ensemble {
-    async fn open(&self, _: &BackKey) -> Result<Arc<dyn Back>, Unreachable> {
+    async fn open(&self, key: &BackKey) -> Result<Arc<dyn Back>, Unreachable> {
+        self.0.opened.lock().push(key.clone());
         Ok(self.0.clone())
     }
 
@@ -220,7 +225,8 @@ pub(crate) struct Stage {
     pub(crate) store: MemoryStore,
     pub(crate) back: Arc<Puppet>,
     pub(crate) clock: Arc<StageClock>,
-    rules: Arc<dyn Rules>,
+    pub(crate) rules: Arc<dyn Rules>,
+    pub(crate) web: Arc<dyn Web>,
 }
 
 impl Stage {
@@ -236,7 +242,20 @@ impl Stage {
     /// One whose operator declared workflows.
     pub(crate) fn ruled(back: Arc<Puppet>, rules: Arc<dyn Rules>, limits: Limits) -> Stage {
         let clock = Arc::new(StageClock { start: Instant::now(), added: AtomicI64::new(0) });
-        Stage::built(MemoryStore::new(), None, back, clock, rules, limits)
+        Stage::built(MemoryStore::new(), None, back, clock, rules, Arc::new(NoWeb), limits)
+    }
+
+    /// One that also speaks to the web, and whose store may be wrapped.
+    pub(crate) fn online(
+        store: MemoryStore,
+        wrapped: Option<Arc<dyn Store>>,
+        back: Arc<Puppet>,
+        rules: Arc<dyn Rules>,
+        web: Arc<dyn Web>,
+        limits: Limits,
+    ) -> Stage {
+        let clock = Arc::new(StageClock { start: Instant::now(), added: AtomicI64::new(0) });
+        Stage::built(store, wrapped, back, clock, rules, web, limits)
     }
 
     pub(crate) fn over(
@@ -246,7 +265,7 @@ impl Stage {
         clock: Arc<StageClock>,
         limits: Limits,
     ) -> Stage {
-        Stage::built(store, wrapped, back, clock, Arc::new(NoRules), limits)
+        Stage::built(store, wrapped, back, clock, Arc::new(NoRules), Arc::new(NoWeb), limits)
     }
 
     fn built(
@@ -255,6 +274,7 @@ impl Stage {
         back: Arc<Puppet>,
         clock: Arc<StageClock>,
         rules: Arc<dyn Rules>,
+        web: Arc<dyn Web>,
         limits: Limits,
     ) -> Stage {
         let engine = Engine::new(Parts {
@@ -263,15 +283,17 @@ impl Stage {
             clock: clock.clone(),
             random: Arc::new(SystemRandom),
             rules: rules.clone(),
+            web: web.clone(),
             limits,
         });
-        Stage { engine, store, back, clock, rules }
+        Stage { engine, store, back, clock, rules, web }
     }
 
     /// As [`Stage::restart_found`], with the same back and the same workflows.
     pub(crate) async fn restart_ruled(&self) -> (Stage, Recovered) {
         let (back, clock, rules) = (self.back.clone(), self.clock.clone(), self.rules.clone());
-        let stage = Stage::built(self.store.reopen(), None, back, clock, rules, Limits::default());
+        let (store, web) = (self.store.reopen(), self.web.clone());
+        let stage = Stage::built(store, None, back, clock, rules, web, Limits::default());
         let found = stage.engine.recover().await.unwrap();
         (stage, found)
     }

@@ -229,6 +229,7 @@ impl Sim {
                     random: Arc::new(Ids(Mutex::new(Random::new(seed)))),
                     limits: limits(),
                     rules: Arc::new(NoRules),
+                    web: Arc::new(taskgate_engine::web::NoWeb),
                 })
             };
             tokio::spawn(self.server.clone().run());

@@ -462,6 +462,7 @@ impl Rig {
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             rules: Arc::new(taskgate_engine::rules::NoRules),
+            web: Arc::new(taskgate_engine::web::NoWeb),
             limits: taskgate_engine::limits::Limits::default(),
         });
         engine.recover().await.unwrap();

@@ -53,7 +53,8 @@ pub(crate) fn look_whole(database: &Connection) -> Result<(), String> {
         (
             "a flag for the same call that is not that of task, operation, frame and fetch",
             "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
-                WHERE takes_same_call <> (phase = 0 OR (phase = 1 AND o.doubt IS NOT 1))
+                WHERE takes_same_call <> ((phase = 0 AND NOT (t.state = 2 AND o.stage = 3 AND o.outcome IS NOT 7))
+                        OR (phase = 1 AND o.doubt IS NOT 1))
                     + 2 * (coalesce(ending IN (1, 2), 0) AND o.frame IS NOT NULL AND fetched_ms IS NULL)",
         ),
         (

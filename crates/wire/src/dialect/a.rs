@@ -104,7 +104,9 @@ pub fn task_result(view: &View<'_>) -> TaskResult {
                 std::borrow::Cow::Owned(changed) => Bytes::from(changed),
             })
         }
-        Ending::Faulted(fault) => TaskResult::Error(fault_error(fault, view.operation).to_json().into()),
+        Ending::Faulted(fault) => {
+            TaskResult::Error(fault_error(fault, view.effect, view.operation).to_json().into())
+        }
     }
 }
 

@@ -92,7 +92,7 @@ fn push_task(out: &mut String, view: &View<'_>) {
             }
             Ending::Faulted(fault) => {
                 out.push_str(",\"error\":");
-                out.push_str(&fault_error(fault, view.operation).to_json());
+                out.push_str(&fault_error(fault, view.effect, view.operation).to_json());
             }
         },
     }

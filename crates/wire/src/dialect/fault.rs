@@ -1,6 +1,7 @@
 //! What a client reads when we ended its task ourselves.
 
 use taskgate_core::id::OperationId;
+use taskgate_core::operation::Effect;
 use taskgate_core::task::{Fault, Found};
 
 use crate::json::string_literal;
@@ -9,20 +10,19 @@ use crate::text::SafeText;
 
 /// The error of a task that we ended: `-32603`, with a word for machines in `data.reason` and, where
 /// something is known of the effect, `data.outcome` and the operation's id in `data.operation`, which a person needs
-/// to look it up (E-014, X-029, X-045, G-025, Q-031, design 7).
-///
-/// What ended after it was sent and without an answer is `unknown`: nobody may take the silence for "nothing happened"
-/// (R4.5).
+/// to look it up (E-014, X-029, X-045, G-025, Q-031, design 7). Whichever way an answer was lost, the effect of a call
+/// that is not read-only is unknown by it (R4.2).
 #[must_use]
-pub fn fault_error(fault: &Fault, operation: &OperationId) -> RpcError {
+pub fn fault_error(fault: &Fault, effect: Effect, operation: &OperationId) -> RpcError {
+    let lost = is_in_doubt(fault, effect).then_some("unknown");
     let (reason, outcome) = match fault {
         Fault::NeverSent(_) => ("never_sent", Some("not_applied")),
         Fault::OutcomeUnknown(_) => ("answer_lost", Some("unknown")),
-        Fault::DeadlinePassed => ("deadline_passed", Some("unknown")),
-        Fault::UpstreamLost => ("upstream_lost", Some("unknown")),
-        Fault::UpstreamFault(_) => ("upstream_fault", Some("unknown")),
-        Fault::NoAnswer(_) => ("no_answer", None),
-        Fault::BudgetSpent(_) => ("budget_spent", Some("unknown")),
+        Fault::DeadlinePassed => ("deadline_passed", lost),
+        Fault::UpstreamLost => ("upstream_lost", lost),
+        Fault::UpstreamFault(_) => ("upstream_fault", lost),
+        Fault::NoAnswer(_) => ("no_answer", lost),
+        Fault::BudgetSpent(_) => ("budget_spent", lost),
         Fault::Found(Found::Applied) => ("answer_lost", Some("applied")),
         Fault::Found(Found::NotApplied) => ("answer_lost", Some("not_applied")),
         Fault::Found(Found::AssumedNotApplied) => ("answer_lost", Some("assumed_not_applied")),
@@ -33,10 +33,23 @@ pub fn fault_error(fault: &Fault, operation: &OperationId) -> RpcError {
         data.push_str(&format!(",\"outcome\":\"{outcome}\",\"operation\":{operation}"));
     }
     data.push('}');
-    RpcError::internal(fault_message(fault)).with_data(data)
+    RpcError::internal(fault_message(fault, effect)).with_data(data)
 }
 
-pub(super) fn fault_message(fault: &Fault) -> String {
+/// Whether a call that ended in this way may have had its effect.
+fn is_in_doubt(fault: &Fault, effect: Effect) -> bool {
+    match fault {
+        Fault::DeadlinePassed
+        | Fault::UpstreamLost
+        | Fault::UpstreamFault(_)
+        | Fault::NoAnswer(_)
+        | Fault::BudgetSpent(_) => effect != Effect::ReadOnly,
+        // These say themselves what is known.
+        Fault::NeverSent(_) | Fault::OutcomeUnknown(_) | Fault::Found(_) => false,
+    }
+}
+
+pub(super) fn fault_message(fault: &Fault, effect: Effect) -> String {
     let (sentence, detail) = match fault {
         Fault::NeverSent(why) => ("The call was never sent, so nothing happened", why.as_str()),
         Fault::OutcomeUnknown(why) => {
@@ -61,5 +74,10 @@ out before the call is made again",
         ),
     };
     let detail = SafeText::status(detail);
-    if detail.is_empty() { String::from(sentence) } else { format!("{sentence} ({detail})") }
+    let mut message =
+        if detail.is_empty() { String::from(sentence) } else { format!("{sentence} ({detail})") };
+    if is_in_doubt(fault, effect) {
+        message.push_str("; the outcome is unknown: the call may or may not have happened");
+    }
+    message
 }

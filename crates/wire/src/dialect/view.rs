@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use taskgate_core::id::{OperationId, TaskId};
+use taskgate_core::operation::Effect;
 use taskgate_core::task::{Ending, State, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
@@ -20,6 +21,8 @@ pub struct View<'a> {
     pub id: &'a TaskId,
     /// The id of its operation, which may be shown.
     pub operation: &'a OperationId,
+    /// What the operation does to the world.
+    pub effect: Effect,
     /// What the state machine knows.
     pub task: &'a Task,
     /// When it was made.
@@ -83,7 +86,7 @@ pub(super) fn push_fields(out: &mut String, view: &View<'_>, status: Status, nam
     out.push_str(",\"status\":\"");
     out.push_str(status.as_str());
     out.push('"');
-    if let Some(message) = message(view.task, status).filter(|message| !message.is_empty()) {
+    if let Some(message) = message(view, status).filter(|message| !message.is_empty()) {
         out.push_str(",\"statusMessage\":");
         push_literal(out, &message);
     }
@@ -101,7 +104,8 @@ pub(super) fn push_fields(out: &mut String, view: &View<'_>, status: Status, nam
 
 /// What is said beside the status: why it failed (A-045, B-079), else what the back last said of its work.
 /// Never a whole result (R6.3).
-fn message(task: &Task, status: Status) -> Option<Cow<'_, str>> {
+fn message<'a>(view: &View<'a>, status: Status) -> Option<Cow<'a, str>> {
+    let task = view.task;
     let said = task.message.as_deref().map(Cow::Borrowed);
     match &task.state {
         State::Working if task.cancel_wished_at.is_some() => {
@@ -127,7 +131,7 @@ fn message(task: &Task, status: Status) -> Option<Cow<'_, str>> {
                 let clean = SafeText::status(&message).into_string();
                 Some(Cow::Owned(if clean.is_empty() { String::from("The call failed") } else { clean }))
             }
-            Ending::Faulted(fault) => Some(Cow::Owned(fault_message(fault))),
+            Ending::Faulted(fault) => Some(Cow::Owned(fault_message(fault, view.effect))),
         },
         // Shown as it was created, though it is already over (X-007).
         State::Over { .. } => None,

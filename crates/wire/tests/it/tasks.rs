@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use taskgate_core::id::{OperationId, TaskId};
+use taskgate_core::operation::Effect;
 use taskgate_core::task::{
     Asked, Ending, Fault, Found, Lifetime, Question, QuestionKey, QuestionKind, State, Task,
 };
@@ -106,6 +107,7 @@ fn with_views(mut look: impl FnMut(&str, &View<'_>)) {
         let view = View {
             id: &id,
             operation: &operation,
+            effect: Effect::Consequential,
             task: &task,
             created: START,
             updated: START + Millis::secs(20),
@@ -246,6 +248,29 @@ fn a_036_q_020_x_007_a_new_task_is_working_in_a_and_asks_nothing_in_b() {
 }
 
 #[test]
+fn e_014_x_045_however_an_answer_is_lost_the_effect_is_said_to_be_unknown_unless_there_is_none() {
+    let operation = OperationId("op-1".to_owned());
+    let why = || String::from("connection reset");
+    for fault in [
+        Fault::DeadlinePassed,
+        Fault::UpstreamLost,
+        Fault::UpstreamFault(why()),
+        Fault::NoAnswer(why()),
+        Fault::BudgetSpent(why()),
+        Fault::OutcomeUnknown(why()),
+    ] {
+        for effect in [Effect::Reversible, Effect::Consequential] {
+            let error = dialect::fault_error(&fault, effect, &operation).to_json();
+            assert_eq!(json::at(&error, &["data", "outcome"]), Some("\"unknown\""), "{error}");
+            assert_eq!(json::at(&error, &["data", "operation"]), Some("\"op-1\""), "{error}");
+            assert!(json::at(&error, &["message"]).unwrap().contains("unknown"), "{error}");
+        }
+    }
+    let error = dialect::fault_error(&Fault::DeadlinePassed, Effect::ReadOnly, &operation).to_json();
+    assert_eq!(json::at(&error, &["data", "outcome"]), None, "{error}");
+}
+
+#[test]
 fn a_045_a_failed_task_says_why_and_never_a_whole_result() {
     let long = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":true}}"#, "x".repeat(10_000));
     let id = TaskId::parse("t1").unwrap();
@@ -254,6 +279,7 @@ fn a_045_a_failed_task_says_why_and_never_a_whole_result() {
     let view = View {
         id: &id,
         operation: &operation,
+        effect: Effect::Consequential,
         task: &task,
         created: START,
         updated: START,
