@@ -7,6 +7,7 @@ mod demo;
 mod import;
 mod ledger;
 mod ops;
+mod outcomes;
 mod pages;
 mod probe;
 mod run;
