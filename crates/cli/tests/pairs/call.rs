@@ -356,8 +356,13 @@ pub(crate) fn tell(raw: &str) -> String {
     let said: Value = serde_json::from_str(raw).unwrap();
     let error = |error: &Value| {
         let mut words = format!("{}: {}", error["code"], error["message"].as_str().unwrap_or_default());
-        if !error["data"].is_null() {
-            words.push_str(&format!(" {}", error["data"]));
+        // The operation's id is another each time.
+        let mut data = error["data"].clone();
+        if let Some(operation) = data.get_mut("operation") {
+            *operation = "OPERATION".into();
+        }
+        if !data.is_null() {
+            words.push_str(&format!(" {data}"));
         }
         words
     };
