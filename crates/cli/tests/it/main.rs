@@ -4,6 +4,7 @@
 
 mod config;
 mod demo;
+mod guide;
 mod import;
 mod ledger;
 mod ops;
