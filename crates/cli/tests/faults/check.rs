@@ -166,6 +166,9 @@ impl Case<'_> {
                 Heard::Odd { what } => faults.push(format!("a client was answered oddly: {what}")),
                 Heard::GaveUp => faults.push("nothing came of it for its client".to_owned()),
                 Heard::Result { .. } | Heard::Error { .. } => told = Some(heard),
+                Heard::Lost { why, .. } if why.contains("server \\\"") => {
+                    tally.count("edge: a call was refused because its server could not be reached".to_owned());
+                }
                 Heard::Sends | Heard::Handle { .. } | Heard::Lost { .. } => {}
             }
         }

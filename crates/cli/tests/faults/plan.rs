@@ -227,9 +227,7 @@ impl Lane {
         trial = following(trial, place.method, dice);
         // A client that holds a task repeats only what it can name.
         trial.keyed = dice.below(4) > 0;
-        if trial.keyed && dice.below(4) == 0 {
-            trial.tool = "pay_keyed".to_owned();
-        }
+        trial.tool = crate::policy::pick(trial.keyed, dice).to_owned();
         if fault == Fault::Duplicate && place.line == Line::Server {
             // Whoever hears a call twice does it twice, unless it looks at the key.
             (trial.keyed, trial.tool) = (true, "pay_keyed".to_owned());
@@ -285,6 +283,7 @@ impl Lane {
         for at in 0..(self.share / 8).max(TURNS.len() + 2) {
             let mut trial = plain(keys.next(), dice.pick(&self.backs), dice.pick(&FRONTS));
             trial.keyed = dice.below(2) == 0;
+            trial.tool = crate::policy::pick(trial.keyed, dice).to_owned();
             match at % (TURNS.len() + 2) {
                 0 => trial.word = Some("not_understood".to_owned()),
                 1 => trial.word = Some("rpc_error".to_owned()),
@@ -347,9 +346,7 @@ impl Lane {
                 trials.push(other);
             }
             for trial in &mut trials {
-                if trial.keyed && dice.below(4) == 0 {
-                    trial.tool = "pay_keyed".to_owned();
-                }
+                trial.tool = crate::policy::pick(trial.keyed, dice).to_owned();
             }
             acts.push(Act { trials, blow: Some(blow) });
         }
@@ -411,6 +408,7 @@ pub(crate) fn owed(tally: &Tally) -> BTreeMap<String, u64> {
         let word = serde_json::json!(turn)["turn"].as_str().unwrap_or_default().to_owned();
         names.push(format!("bank: effect {word}"));
     }
+    names.extend(taskgate_faults::server::PAYMENTS.map(|tool| format!("policy: {tool}")));
     names.extend(crate::policy::STATES.map(|state| format!("ledger: {state}")));
     names.extend(
         ["effects: 0", "effects: 1", "told: result", "told: tool error", "told: error, outcome unknown"]

@@ -86,6 +86,7 @@ pub(crate) async fn measure(world: &World, trial: &Trial, line: Line, method: &s
 }
 
 async fn script(world: &World, trial: &Trial, tally: &Tally) {
+    tally.count(format!("policy: {}", trial.tool));
     if trial.script != Script::default() {
         world.bank("PUT", &format!("/script/{}", trial.key), &json!(trial.script)).await;
         for (of, turns) in [

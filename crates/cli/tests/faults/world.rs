@@ -173,7 +173,7 @@ impl World {
             }
             config.push_str(&format!("[servers.{name}.tools]\npayment_status.effect = \"read_only\"\n"));
             for tool in PAYMENTS {
-                config.push_str(&crate::policy::lines(tool));
+                config.push_str(&crate::policy::workflow(&name, tool, self.bank_at));
             }
         }
         config

@@ -126,17 +126,17 @@ pub async fn play(call: &Call, mut hears: impl FnMut(Heard)) {
     let mut repeats = call.repeats;
     let came = loop {
         hears(Heard::Sends);
-        match talk.ask("tools/call", talk.params()).await {
+        let why = match talk.ask("tools/call", talk.params()).await {
+            Ok(Came::Error(error)) if is_about_the_server(&error) => error["message"].to_string(),
             Ok(came) => break came,
-            Err(error) => {
-                hears(Heard::Lost { method: "tools/call".to_owned(), why: error.to_string() });
-                let same = call.idempotency.is_some() || call.front.repeats_unkeyed();
-                if repeats == 0 || !same || !talk.pause().await {
-                    return;
-                }
-                repeats -= 1;
-            }
+            Err(error) => error.to_string(),
+        };
+        hears(Heard::Lost { method: "tools/call".to_owned(), why });
+        let same = call.idempotency.is_some() || call.front.repeats_unkeyed();
+        if repeats == 0 || !same || !talk.pause().await {
+            return;
         }
+        repeats -= 1;
     };
     talk.follow(came, &mut hears).await;
 }
@@ -323,6 +323,12 @@ pub async fn open(to: SocketAddr, path: &str) -> io::Result<String> {
     let opened = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     exchange::post(to, path, &headers, &opened).await?;
     Ok(session)
+}
+
+/// Whether the gateway could not reach the server and says nothing of the call: what hosts try again.
+fn is_about_the_server(error: &Value) -> bool {
+    let words = error["message"].as_str().unwrap_or_default();
+    error["code"] == -32603 && error["data"].is_null() && words.starts_with("server \"")
 }
 
 /// The task's id, if the result is a stand-in that says that the work goes on.
