@@ -67,6 +67,7 @@ impl Case<'_> {
         self.effects(&mut faults, tally);
         for entry in &self.entries {
             tally.count(format!("ledger: {}", entry.stage()));
+            tally.count(format!("inquiry: {}", entry.inquiry()));
             self.operation(entry, &mut faults);
         }
         self.client(&mut faults, tally);
@@ -167,7 +168,8 @@ impl Case<'_> {
                 Heard::GaveUp => faults.push("nothing came of it for its client".to_owned()),
                 Heard::Result { .. } | Heard::Error { .. } => told = Some(heard),
                 Heard::Lost { why, .. } if why.contains("server \\\"") => {
-                    tally.count("edge: a call was refused because its server could not be reached".to_owned());
+                    tally
+                        .count("edge: a call was refused because its server could not be reached".to_owned());
                 }
                 Heard::Sends | Heard::Handle { .. } | Heard::Lost { .. } => {}
             }

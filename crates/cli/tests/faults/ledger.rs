@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use taskgate_core::operation::{Operation, Stage};
+use taskgate_core::operation::{Inquiry, Operation, Stage};
 use taskgate_core::task::Ending;
 use taskgate_store::record::{Phase, Record};
 use taskgate_store::{Store, Whose};
@@ -82,6 +82,15 @@ impl Entry {
             Stage::Observing { .. } => "observing".to_owned(),
             Stage::Settled(outcome) => format!("{outcome:?}"),
             Stage::Unknown(doubt) => format!("Unknown({doubt:?})"),
+        }
+    }
+
+    /// What is being done to learn more.
+    pub(crate) fn inquiry(&self) -> String {
+        match &self.operation.inquiry {
+            Inquiry::Idle => "none".to_owned(),
+            Inquiry::Reconciling { .. } => "reconciling".to_owned(),
+            Inquiry::Person { why, .. } => format!("with a person ({why:?})"),
         }
     }
 }

@@ -14,12 +14,14 @@ pub(crate) fn workflow(server: &str, tool: &str, bank: SocketAddr) -> String {
         format!(
             "probe.{how}\nprobe.applied_when = \"data.applied == true\"\n\
              probe.not_applied_when = \"data.applied == false\"\nprobe.first = \"100ms\"\n\
-             probe.every = \"200ms\"\nprobe.budget_attempts = 20\nprobe.budget_time = \"10s\"\n"
+             probe.every = \"1s\"\nprobe.budget_attempts = 8\nprobe.budget_time = \"10s\"\n"
         )
     };
     let by_tool = asks("tool = \"payment_status\"\nprobe.arguments = { key = \"args.key\" }");
     let rules = match tool {
-        "pay_keyed" => "replay = \"keyed\"\nreplay_window = \"1h\"\n".to_owned(),
+        "pay_keyed" => {
+            "replay = \"keyed\"\nreplay_window = \"1h\"\nidempotency.mode = \"required\"\n".to_owned()
+        }
         // The bank's receipts begin so; what a server merely claims does not.
         "pay_receipt" => "receipt.when = \"data.paid == true && data.receipt.startsWith('r-' + args.key)\"\n\
              receipt.reference = \"data.receipt\"\nreceipt.issued_by = \"server\"\n"
