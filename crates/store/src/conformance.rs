@@ -56,6 +56,7 @@ macro_rules! conformance {
                 design_3_an_unkeyed_call_joins_no_keyed_one
                 design_3_of_several_the_first_made_is_joined
                 design_3_a_purged_task_is_not_joined
+                design_3_an_effect_that_was_found_out_after_a_lost_answer_is_joined
                 design_3_a_call_after_a_tool_s_own_error_is_a_new_one
                 design_3_a_result_that_nobody_fetched_is_joined
             }

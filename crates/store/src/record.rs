@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use taskgate_core::gate::Asking;
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
-use taskgate_core::operation::{self, Doubt, Operation, Outcome, Stage};
+use taskgate_core::operation::{self, Doubt, Operation, Outcome, Stage, Verdict};
 use taskgate_core::task::{self, Ending, Task};
 use taskgate_core::time::UnixMillis;
 
@@ -83,30 +83,48 @@ impl Record {
     /// - It is unfinished.
     /// - It is over and its effect unknown. A tool's own error is another matter: it leaves the effect unknown, but it
     ///   is an answer that the caller was given, and a call after it is a new one.
+    /// - It is over without an answer, and its effect was found out to have been made: whoever calls again was never told.
     /// - It [`is_unfetched`](Record::is_unfetched).
     #[must_use]
     pub fn takes_same_call(&self) -> bool {
         self.is_unresolved() || self.is_unfetched()
     }
 
-    /// The first two reasons of [`takes_same_call`](Record::takes_same_call): nobody knows yet what came of it.
+    /// The first three reasons of [`takes_same_call`](Record::takes_same_call): nobody knows yet, or was told, what came
+    /// of it.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
-        match self.phase() {
-            Phase::Unfinished => {
-                // What was answered and is only confirmed beside that is no reason not to call again.
-                let is_answered = match &self.operation.stage {
-                    Stage::Settled(outcome) => *outcome != Outcome::Assumed,
-                    Stage::Prepared
-                    | Stage::Dispatched { .. }
-                    | Stage::Observing { .. }
-                    | Stage::Unknown(_) => false,
-                };
-                self.task.ending().is_none() || !is_answered
+        self.is_untold()
+            || match self.phase() {
+                Phase::Unfinished => {
+                    // What was answered and is only confirmed beside that is no reason not to call again.
+                    let is_answered = match &self.operation.stage {
+                        Stage::Settled(outcome) => *outcome != Outcome::Assumed,
+                        Stage::Prepared
+                        | Stage::Dispatched { .. }
+                        | Stage::Observing { .. }
+                        | Stage::Unknown(_) => false,
+                    };
+                    self.task.ending().is_none() || !is_answered
+                }
+                Phase::Doubtful => self.operation.stage != Stage::Unknown(Doubt::ToolError),
+                Phase::Finished => false,
             }
-            Phase::Doubtful => self.operation.stage != Stage::Unknown(Doubt::ToolError),
-            Phase::Finished => false,
-        }
+    }
+
+    /// Whether the effect was made and there is no answer that could have told its caller.
+    fn is_untold(&self) -> bool {
+        let is_unanswered = match self.task.ending() {
+            Some(Ending::Faulted(_)) => true,
+            Some(Ending::Returned { .. } | Ending::Raised { .. } | Ending::Cancelled) | None => false,
+        };
+        is_unanswered
+            && match &self.operation.stage {
+                Stage::Settled(outcome) => outcome.verdict() == Some(Verdict::Applied),
+                Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => {
+                    false
+                }
+            }
     }
 
     /// Whether it came by a frame, the server returned a result, `isError` or not, and no client was given that yet.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use taskgate_core::operation::{Outcome, Stage, Verdict};
-use taskgate_core::task::{Ending, Fault};
+use taskgate_core::task::{Ending, Fault, Found};
 use taskgate_faults::books::{Account, Books};
 use taskgate_faults::client::Heard;
 use taskgate_faults::server::{Said, Word};
@@ -89,8 +89,15 @@ impl Case<'_> {
         let mut may = 1;
         for pair in self.entries.windows(2) {
             let first = pair[0];
-            let over = !first.unfinished && first.updated <= pair[1].created;
-            let known = !matches!(first.operation.stage, Stage::Unknown(doubt) if doubt != taskgate_core::operation::Doubt::ToolError);
+            let over = first.ended.is_some_and(|ended| ended <= pair[1].created);
+            // What was found out later was not known when the call was repeated.
+            let known = match &first.ending {
+                Some(Ending::Returned { .. } | Ending::Raised { .. }) => true,
+                Some(Ending::Faulted(
+                    Fault::NeverSent(_) | Fault::Found(Found::Applied | Found::NotApplied),
+                )) => true,
+                Some(Ending::Cancelled | Ending::Faulted(_)) | None => false,
+            };
             if !trial.keyed && trial.front.repeats_unkeyed() && over && known {
                 tally.count("edge: a call without a key was repeated after its end and made anew".to_owned());
                 may += 1;

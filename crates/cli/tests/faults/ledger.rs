@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use taskgate_core::operation::{Inquiry, Operation, Stage};
-use taskgate_core::task::Ending;
+use taskgate_core::task::{Ending, State};
 use taskgate_store::record::{Phase, Record};
 use taskgate_store::{Store, Whose};
 use taskgate_store_sqlite::SqliteStore;
@@ -25,7 +25,8 @@ pub(crate) struct Entry {
     pub(crate) operation: Operation,
     pub(crate) ending: Option<Ending>,
     pub(crate) created: i64,
-    pub(crate) updated: i64,
+    /// When its task was over.
+    pub(crate) ended: Option<i64>,
     pub(crate) unfinished: bool,
 }
 
@@ -67,7 +68,10 @@ fn entry(record: Record) -> Entry {
         task_id: record.id.expose().to_owned(),
         ending: record.task.ending().cloned(),
         created: record.task.lifetime.created.0,
-        updated: record.updated.0,
+        ended: match &record.task.state {
+            State::Over { at, .. } => Some(at.0),
+            State::Working | State::InputRequired(_) => None,
+        },
         unfinished: record.phase() == Phase::Unfinished,
         operation: record.operation,
     }

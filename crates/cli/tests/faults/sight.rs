@@ -60,7 +60,7 @@ fn entry(stage: Stage, ending: Option<Ending>) -> Entry {
         unfinished: ending.is_none(),
         ending,
         created: 1,
-        updated: 2,
+        ended: Some(2),
     }
 }
 

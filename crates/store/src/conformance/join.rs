@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use taskgate_core::id::ServerName;
+use taskgate_core::operation::{self, Attestation, Text, Verdict};
 use taskgate_core::time::{Millis, UnixMillis};
 
 use super::Factory;
-use super::sample::{CREATED, EXPIRES, dispatch, fail, frame, lose, put, record, stranger, succeed, tell};
+use super::sample::{
+    CREATED, EXPIRES, Told, dispatch, fail, frame, lose, put, record, stranger, succeed, tell,
+};
 use crate::record::{Key, Record};
 use crate::{CreateError, Created, Join, Store};
 
@@ -206,6 +209,27 @@ pub async fn design_3_a_call_after_a_tool_s_own_error_is_a_new_one(factory: &imp
     let second = record("second");
     assert_new(&store, &second, Join::SameCall).await;
     assert_joins(&store, &record("again"), Join::SameCall, &second).await;
+}
+
+/// It was made, its answer was lost, and it was found out after the caller had gone: called again, it is told, not made twice.
+/// One that is known not to have been made is a reason to call again.
+pub async fn design_3_an_effect_that_was_found_out_after_a_lost_answer_is_joined(factory: &impl Factory) {
+    for (verdict, joins) in [(Verdict::Applied, true), (Verdict::NotApplied, false)] {
+        let store = factory.fresh().await;
+        let first = record("first");
+        assert_new(&store, &first, Join::SameCall).await;
+        let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
+        let lost = tell(&store, &sent, NOW, lose()).await;
+        let word = Attestation { verdict, name: Text::new("ada"), reason: Text::new("seen in the books") };
+        let attest = Told::Operation(operation::Command::Attest(word));
+        let found = tell(&store, &lost, NOW, vec![attest]).await;
+        assert_eq!(found.phase(), crate::record::Phase::Finished);
+        if joins {
+            assert_joins(&store, &record("again"), Join::SameCall, &found).await;
+        } else {
+            assert_new(&store, &record("again"), Join::SameCall).await;
+        }
+    }
 }
 
 /// Whether it is good or bad, until somebody is given it. What came by no frame was given at once, for all we know.
