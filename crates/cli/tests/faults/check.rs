@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use taskgate_core::operation::{Outcome, Stage, Verdict};
+use taskgate_core::operation::{Doubt, Inquiry, Outcome, Stage, Verdict};
 use taskgate_core::task::{Ending, Fault, Found};
 use taskgate_faults::books::{Account, Books};
 use taskgate_faults::client::Heard;
@@ -149,6 +149,15 @@ impl Case<'_> {
                 faults.push(format!("{id} is reported not applied, and no server said so: {:?}", self.said));
             }
             Stage::Settled(_) | Stage::Unknown(_) => {}
+        }
+        // A server's own error is an answer, and is shown as open; what nobody answered waits for a person.
+        let is_unanswered = match &entry.operation.stage {
+            Stage::Unknown(doubt) => !matches!(doubt, Doubt::ToolError | Doubt::PeerError),
+            Stage::Settled(outcome) => *outcome == Outcome::Assumed,
+            Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } => false,
+        };
+        if is_unanswered && !matches!(entry.operation.inquiry, Inquiry::Person { .. }) {
+            faults.push(format!("INV-14: {id} is {} and in no person's list", entry.stage()));
         }
         match &entry.ending {
             Some(Ending::Faulted(Fault::NeverSent(_))) if applied > 0 && alone => {

@@ -411,8 +411,18 @@ pub(crate) fn owed(tally: &Tally) -> BTreeMap<String, u64> {
     names.extend(taskgate_faults::server::PAYMENTS.map(|tool| format!("policy: {tool}")));
     names.extend(crate::policy::STATES.map(|state| format!("ledger: {state}")));
     names.extend(
-        ["effects: 0", "effects: 1", "told: result", "told: tool error", "told: error, outcome unknown"]
-            .map(str::to_owned),
+        [
+            "effects: 0",
+            "effects: 1",
+            "inquiry: with a person (Assumed)",
+            "inquiry: with a person (NoRule)",
+            "told: result",
+            "told: tool error",
+            "told: error, outcome applied",
+            "told: error, outcome not_applied",
+            "told: error, outcome unknown",
+        ]
+        .map(str::to_owned),
     );
     names
         .into_iter()

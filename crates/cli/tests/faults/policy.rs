@@ -49,11 +49,14 @@ pub(crate) fn pick(keyed: bool, dice: &mut Dice) -> &'static str {
 }
 
 /// The states of the ledger that a campaign must reach.
-pub(crate) const STATES: [&str; 6] = [
+pub(crate) const STATES: [&str; 9] = [
     "Reported(Applied)",
     "Reported(NotApplied)",
     "Unknown(AnswerLost)",
     "Unknown(ToolError)",
     "Unknown(PeerError)",
     "Unknown(UpstreamLost)",
+    "Confirmed(Applied)",
+    "Confirmed(NotApplied)",
+    "Assumed",
 ];

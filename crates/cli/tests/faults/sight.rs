@@ -1,7 +1,7 @@
 //! What the comparison must see, shown to it before every campaign: a checker that finds nothing wrong with records that
 //! contradict each other would pass everything.
 
-use taskgate_core::operation::{Doubt, Effect, Operation, Outcome, Replay, Stage, Verdict};
+use taskgate_core::operation::{Doubt, Effect, HandOff, Inquiry, Operation, Outcome, Replay, Stage, Verdict};
 use taskgate_core::task::{Ending, Fault};
 use taskgate_core::time::UnixMillis;
 use taskgate_faults::bank::Script;
@@ -51,6 +51,9 @@ fn well() -> Told {
 fn entry(stage: Stage, ending: Option<Ending>) -> Entry {
     let mut operation = Operation::new(Effect::Consequential, Replay::Never);
     operation.attempts = 1;
+    if let Stage::Unknown(_) = stage {
+        operation.inquiry = Inquiry::Person { since: UnixMillis(2), why: HandOff::NoRule };
+    }
     operation.stage = stage;
     Entry {
         key: "k".to_owned(),
@@ -98,7 +101,7 @@ fn seen(told: &Told) -> Vec<String> {
 /// Panics if the comparison misses one of the contradictions, or sees one where there is none.
 pub(crate) fn test() {
     type Spoil = fn(&mut Told);
-    let spoils: [(&str, Spoil); 16] = [
+    let spoils: [(&str, Spoil); 17] = [
         ("INV-11", |told| told.books.push(What::Applied)),
         ("asked for 2 times", |told| told.books.push(What::Arrived)),
         ("INV-10", |told| told.ledger.clear()),
@@ -106,6 +109,7 @@ pub(crate) fn test() {
         ("no server said so", |told| told.said.clear()),
         ("INV-01", |told| told.ledger[0].task_id = "other".to_owned()),
         ("INV-14", |told| told.ledger[0].operation.stage = Stage::Dispatched { at: UnixMillis(1) }),
+        ("in no person's list", |told| told.ledger[0].operation.stage = Stage::Unknown(Doubt::AnswerLost)),
         ("INV-02", |told| told.ledger[0].ending = None),
         ("left", |told| told.ledger[0].unfinished = true),
         ("read-only", |told| told.ledger[0].operation.stage = Stage::Settled(Outcome::NoneExpected)),
