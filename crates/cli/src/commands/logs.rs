@@ -24,7 +24,11 @@ pub(crate) fn begin(form: LogForm, environment: &Environment, ui: Ui) -> Result<
              \"info,taskgate_client=debug\"",
         )
     })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        // A failed write would be told on stderr itself, and panic there when whoever read it is gone.
+        .log_internal_errors(false);
     let begun = match form {
         LogForm::Human => lines.with_ansi(ui.colours_logs()).with_target(false).try_init(),
         LogForm::Json => lines.json().flatten_event(true).try_init(),

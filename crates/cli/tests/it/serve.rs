@@ -20,6 +20,21 @@ fn task_b(url: &str, id: &str) -> Value {
     }
 }
 
+/// As under `taskgate serve 2>&1 | head`: a log line that nobody takes costs no call.
+#[test]
+fn r3_3_calls_are_answered_when_whoever_read_the_log_is_gone() {
+    let server = DemoServer::start("plain");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let mut command = taskgate(&["serve", "--until-stdin-ends", "--json", "--config", "taskgate.toml"]);
+    command.current_dir(folder.path()).env("TASKGATE_LOG", "trace");
+    let mut running = Running::start(command);
+    drop(running.child.stderr.take());
+    let url = running.line()["url"].as_str().unwrap().to_owned();
+    let legacy = Legacy::open(&url);
+    let echo = legacy.request("tools/call", json!({ "name": "echo", "arguments": { "text": "hello" } }));
+    assert_eq!(echo["result"]["content"][0]["text"], "hello", "{echo}");
+}
+
 fn all_kinds_of_call(dialect: &str) {
     let server = DemoServer::start(dialect);
     let more = "limits.sync_budget = \"300ms\"\nlimits.task_after = \"100ms\"";

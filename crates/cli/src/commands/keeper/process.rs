@@ -140,6 +140,7 @@ fn begin_log(place: &Place, environment: &Environment) {
         .with_writer(Mutex::new(Log::new(place.log(), KEEPER)))
         .with_ansi(false)
         .with_target(false)
+        .log_internal_errors(false)
         .try_init();
     if begun.is_ok() {
         panic::set_hook(Box::new(|info| {
