@@ -99,7 +99,8 @@ pub(crate) struct RawWorkflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`never`"))]
     pub(crate) replay: Option<RawReplay>,
-    /// With `replay = "keyed"`: how long after the first dispatch the server still honours the key.
+    /// With `replay = "keyed"`: how long after the first dispatch the server still honours the key. Declare less than it
+    /// promises, by as long as a request may be under way and this machine suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replay_window: Option<Span>,
     /// Whether a call that is confirmed not applied is sent again by itself, under the same key, while its task is not
@@ -109,7 +110,10 @@ pub(crate) struct RawWorkflow {
     #[schemars(extend("x-default" = "`[\"operator\"]`"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owners: Option<Vec<String>>,
-    /// Who is told when a person is to decide.
+    /// Who is told when a person is to decide: by a POST of one JSON object with `id` (the same each time the notice is
+    /// sent), `event` (`operation.waiting`), `operation`, `workflow`, `server`, `tool`, `object` (`name` and `version`, or
+    /// null), `outcome`, `reason`, `why`, `since` and `owners`. It holds no arguments and no results. Any 2xx
+    /// acknowledges it; until then it is sent again, also after a restart, so it may come twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) webhook: Option<RawWebhook>,
 }
