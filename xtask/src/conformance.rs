@@ -1,21 +1,16 @@
 //! Runs the official conformance suite, which is a test of `crates/cli`, and shows or writes its page.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::args::Conformance;
+use crate::page;
 
 /// Installs the peers, runs the suite, and writes `docs/conformance.md` if all was run and nothing was unexpected.
 pub(crate) fn run(options: &Conformance) -> Result<()> {
-    let root = root()?;
-    let installed = Command::new(root.join("tests/peers/install"))
-        .status()
-        .context("tests/peers/install could not be started")?;
-    if !installed.success() {
-        bail!("the peers are not installed; tests/peers/install says above what is missing");
-    }
+    let root = page::root()?;
+    page::install_peers(&root)?;
     let mut test = Command::new("cargo");
     test.current_dir(&root)
         .args(["test", "--quiet", "--package", "taskgate-cli", "--test", "conformance", "--", "--nocapture"])
@@ -34,15 +29,7 @@ pub(crate) fn run(options: &Conformance) -> Result<()> {
         bail!("the suite finds what it should not; the test says above what");
     }
     if options.scenario.is_empty() && !options.direct {
-        let page = root.join("docs/conformance.md");
-        let text =
-            std::fs::read_to_string(&page).with_context(|| format!("{} cannot be read", page.display()))?;
-        println!("{text}");
+        page::show(&root, "conformance.md")?;
     }
     Ok(())
-}
-
-fn root() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    root.canonicalize().context("the workspace is not where it was built")
 }

@@ -9,6 +9,7 @@
 //! - [`serve`]: what it is pointed at besides the gateway: an instant MCP server, a thin proxy, a bare answer
 //! - [`sqlite`]: bare durable group commit
 //! - [`report`]: figures, marks, the table
+//! - [`page`]: what chores share that play with peers and keep a page
 //! - [`seeded`]: bugs that the tests must find
 //! - [`rows`]: which rows of the specification have a test, and what is read leniently
 #![expect(clippy::print_stdout, reason = "a chore's output is its purpose")]
@@ -23,6 +24,7 @@ mod gateway;
 mod load;
 mod machine;
 mod matrix;
+mod page;
 mod process;
 mod report;
 mod rows;

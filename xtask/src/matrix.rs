@@ -1,21 +1,16 @@
 //! Plays the matrix of clients and servers, which is a test of `crates/cli`, and shows or writes its page.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::args::Matrix;
+use crate::page;
 
 /// Installs the peers, plays, and writes `docs/matrix.md` if all was played and nothing was unexpected.
 pub(crate) fn run(options: &Matrix) -> Result<()> {
-    let root = root()?;
-    let installed = Command::new(root.join("tests/peers/install"))
-        .status()
-        .context("tests/peers/install could not be started")?;
-    if !installed.success() {
-        bail!("the peers are not installed; tests/peers/install says above what is missing");
-    }
+    let root = page::root()?;
+    page::install_peers(&root)?;
     let mut test = Command::new("cargo");
     test.current_dir(&root)
         .args(["test", "--quiet", "--package", "taskgate-cli", "--test", "interop", "--", "--nocapture"])
@@ -33,15 +28,7 @@ pub(crate) fn run(options: &Matrix) -> Result<()> {
     }
     let whole = options.client.is_empty() && options.server.is_empty();
     if whole {
-        let page = root.join("docs/matrix.md");
-        let text =
-            std::fs::read_to_string(&page).with_context(|| format!("{} cannot be read", page.display()))?;
-        println!("{text}");
+        page::show(&root, "matrix.md")?;
     }
     Ok(())
-}
-
-fn root() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    root.canonicalize().context("the workspace is not where it was built")
 }

@@ -13,6 +13,20 @@ pub(crate) enum Incomplete {
     Form,
 }
 
+impl Incomplete {
+    /// What to do about it.
+    pub(crate) fn help(&self) -> String {
+        match self {
+            Incomplete::Unset(name) => {
+                format!("set {name} where taskgate is started, or write ${{{name}:-a value}}")
+            }
+            Incomplete::Form => {
+                "write ${NAME} for a variable, or $${ for these characters themselves".to_owned()
+            }
+        }
+    }
+}
+
 /// Puts in what the environment says: `${NAME}`, or `${NAME:-otherwise}`. `$${` stands for `${` itself.
 pub(crate) fn expand(text: &str, environment: &Environment) -> Result<String, Incomplete> {
     let mut out = String::with_capacity(text.len());

@@ -11,7 +11,7 @@ use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_gateway::config::{ServerPolicy, ToolPolicy};
 
-use super::expand::{Incomplete, expand};
+use super::expand::expand;
 use super::raw::{RawEffect, RawEra, RawMode, RawReplay, RawServer, RawTool};
 use super::understand::{Fault, resolve};
 use crate::environment::Environment;
@@ -66,21 +66,10 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, keys: &[&str], text: &str) -> String {
-        match expand(text, self.environment) {
-            Ok(value) => value,
-            Err(incomplete) => {
-                let help = match &incomplete {
-                    Incomplete::Unset(name) => {
-                        format!("set {name} where taskgate is started, or write ${{{name}:-a value}}")
-                    }
-                    Incomplete::Form => {
-                        "write ${NAME} for a variable, or $${ for these characters themselves".to_owned()
-                    }
-                };
-                self.fault(keys, incomplete.to_string(), help);
-                String::new()
-            }
-        }
+        expand(text, self.environment).unwrap_or_else(|incomplete| {
+            self.fault(keys, incomplete.to_string(), incomplete.help());
+            String::new()
+        })
     }
 
     fn secrets(&mut self, section: &str, raw: &BTreeMap<String, String>) -> Vec<(String, Secret)> {

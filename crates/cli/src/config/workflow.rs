@@ -11,7 +11,7 @@ use taskgate_workflow::{
     Bad, Bounds, Conflict, Expression, Hidden, Keying, NAMES, Scope, Want, Webhook, Workflow,
 };
 
-use super::expand::{Incomplete, expand};
+use super::expand::expand;
 use super::raw::{RawEffect, RawLimits, RawMode, RawReplay, RawServer};
 use super::raw_workflow::{RawConflict, RawKeying, RawWorkflow};
 use super::understand::Fault;
@@ -94,15 +94,7 @@ impl Reader<'_> {
     /// A value with `${NAME}` in it.
     pub(crate) fn value(&mut self, keys: &[&str], text: &str) -> String {
         expand(text, self.around.environment).unwrap_or_else(|incomplete| {
-            let help = match &incomplete {
-                Incomplete::Unset(name) => {
-                    format!("set {name} where taskgate is started, or write ${{{name}:-a value}}")
-                }
-                Incomplete::Form => {
-                    "write ${NAME} for a variable, or $${ for these characters themselves".to_owned()
-                }
-            };
-            self.fault(keys, incomplete.to_string(), help);
+            self.fault(keys, incomplete.to_string(), incomplete.help());
             String::new()
         })
     }
