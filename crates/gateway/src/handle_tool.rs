@@ -183,7 +183,12 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
             () = exchange.stopping.cancelled() => break,
         }
     }
-    Ok(stand_in(gateway, &handle.record(), Start::Fresh).into())
+    // It may have ended in this moment; then it does not "go on".
+    let record = handle.record();
+    Ok(match record.task.ending() {
+        Some(_) => show(gateway, &record, 1),
+        None => stand_in(gateway, &record, Start::Fresh).into(),
+    })
 }
 
 fn show_page(exchange: &Exchange, record: &Record, arguments: &Object<'_>) -> Said {

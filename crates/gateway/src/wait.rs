@@ -117,6 +117,10 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
                 return Err(Failure::Cancelled);
             }
             () = tokio::time::sleep_until(until) => {
+                // It may have ended in this moment.
+                if handle.record().task.ending().is_some() {
+                    continue;
+                }
                 if checked.route == Route::Sync {
                     checked.cancel(&handle, CancelRule::Wish);
                     return Err(checked.out_of_time());

@@ -117,7 +117,10 @@ const AT_TIMES: &[(&str, Side, &str)] = &[
     ("initialize → error -32022", Side::Back, "B"),
     ("initialize → error -32022", Side::Back, "no tasks"),
     ("notifications/cancelled", Side::Front, "A"),
+    // A server that changes its tools while its session opens: by the time a client may be told it has often asked.
+    ("notifications/tools/list_changed", Side::Front, "A"),
     ("notifications/tools/list_changed", Side::Front, "B"),
+    ("notifications/tools/list_changed", Side::Front, "by hand, 2025-11-25"),
     ("subscriptions/listen → error -32000", Side::Back, "no tasks"),
     // What a server asks when its session opens is asked of nobody over HTTP.
     ("roots/list → error -32601", Side::Back, "A"),
