@@ -10,10 +10,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod server;
-mod store;
-mod tally;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -26,49 +22,19 @@ use taskgate_core::id::{Principal, ServerName, TaskId};
 use taskgate_core::operation::{Effect, Outcome, Replay, Stage, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending};
-use taskgate_core::time::{Millis, UnixMillis};
+use taskgate_core::time::Millis;
 use taskgate_engine::Engine;
-use taskgate_engine::clock::Clock;
 use taskgate_engine::engine::{NewCall, Parts, SubmitError, Submitted};
-use taskgate_engine::ids;
 use taskgate_engine::limits::Limits;
 use taskgate_engine::rules::NoRules;
-use taskgate_power::Random;
+use taskgate_sim::{HOUR, History, Ids, Line, Random, Server, Servers, SimClock, SlowStore, Tally};
 use taskgate_store::Join;
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Call, Front, Key, Record};
 use tokio::time::Instant;
 
-use crate::server::{Line, Server, Servers};
-use crate::store::{History, SlowStore};
-use crate::tally::Tally;
-
 const CLIENTS: usize = 3;
 const CALLS: usize = 3;
-const HOUR: i64 = 3_600_000;
-
-/// Wall-clock time: what the lives before took, what this one has, and the jumps.
-struct SimClock {
-    start: Instant,
-    before: i64,
-    jumped: Arc<AtomicI64>,
-}
-
-impl Clock for SimClock {
-    fn now(&self) -> UnixMillis {
-        let passed = i64::try_from(self.start.elapsed().as_millis()).unwrap();
-        UnixMillis(1_800_000_000_000 + self.before + passed + self.jumped.load(Ordering::SeqCst))
-    }
-}
-
-struct Ids(Mutex<Random>);
-
-impl ids::Random for Ids {
-    fn fill(&self, bytes: &mut [u8]) {
-        let mut random = self.0.lock();
-        bytes.fill_with(|| random.any() as u8);
-    }
-}
 
 /// What a client wants done, and what it knows of it. It survives the gateway.
 struct Wish {
@@ -214,7 +180,7 @@ impl Sim {
         let has_failed = AtomicBool::new(false);
         let passed = runtime.block_on(async {
             let start = Instant::now();
-            let clock = Arc::new(SimClock { start, before: self.passed, jumped: self.jumped.clone() });
+            let clock = Arc::new(SimClock::new(self.passed, self.jumped.clone()));
             let engine = || {
                 let store = SlowStore {
                     store: self.store.reopen(),
@@ -226,7 +192,7 @@ impl Sim {
                     store: Arc::new(store),
                     backs: Arc::new(Servers(self.server.clone())),
                     clock: clock.clone(),
-                    random: Arc::new(Ids(Mutex::new(Random::new(seed)))),
+                    random: Arc::new(Ids::new(seed)),
                     limits: limits(),
                     rules: Arc::new(NoRules),
                     web: Arc::new(taskgate_engine::web::NoWeb),

@@ -17,18 +17,23 @@ use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfe
 
 use crate::tally::Tally;
 
-/// Every version of every task that is on disk, as it came there.
-pub(crate) type History = Mutex<BTreeMap<String, Vec<Arc<Record>>>>;
+/// Every version of every task that is on disk, by the task's id, as it came there.
+pub type History = Mutex<BTreeMap<String, Vec<Arc<Record>>>>;
 
-pub(crate) struct SlowStore {
-    pub(crate) store: MemoryStore,
-    pub(crate) random: Arc<Mutex<Random>>,
-    pub(crate) history: Arc<History>,
-    pub(crate) tally: Arc<Tally>,
+/// The store of one life: [`MemoryStore`], whose every command takes a while. One write in forty is refused. A write that
+/// is under way when the process dies is done or not, and nobody hears which.
+pub struct SlowStore {
+    /// What is on disk. Hand each life its own [`MemoryStore::reopen`].
+    pub store: MemoryStore,
+    /// What the disk does next; shared by all lives.
+    pub random: Arc<Mutex<Random>>,
+    /// Where every version is noted that came onto the disk.
+    pub history: Arc<History>,
+    /// Where refusals are counted.
+    pub tally: Arc<Tally>,
 }
 
 impl SlowStore {
-    /// A write that is under way when the process dies is done or not, and nobody hears which.
     async fn write<T, E: From<Error>>(&self, write: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let (before, after, fails) = {
             let mut random = self.random.lock();

@@ -1,4 +1,7 @@
-//! A server that counts what it does, behind a line that loses and delays. Both outlive the gateway.
+//! The line and the server behind it, which keeps its own books.
+//!
+//! Both outlive every life of the gateway. A request that is under way when the gateway dies still arrives; one whose
+//! answer was given up arrives late; some never do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tally::Tally;
 
-/// What the server's own books say.
+/// What the server's own books say of one call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Requests that came.
-    pub(crate) requests: u32,
+    pub requests: u32,
     /// Effects that were made.
-    pub(crate) effects: u32,
+    pub effects: u32,
 }
 
 struct Request {
@@ -48,10 +51,12 @@ struct State {
     tasks: BTreeMap<String, (u64, String)>,
 }
 
-pub(crate) struct Server {
+/// The server, with what is under way to it, and its own books: what came, and what was done. It knows nothing of our ledger,
+/// so that the two can be held against each other. It outlives every life of the gateway.
+pub struct Server {
     state: Mutex<State>,
-    pub(crate) survival: Survival,
-    pub(crate) tally: Arc<Tally>,
+    survival: Survival,
+    tally: Arc<Tally>,
 }
 
 const STEP: u64 = 10;
@@ -68,7 +73,9 @@ fn accepted(task_id: String) -> Answer {
 }
 
 impl Server {
-    pub(crate) fn new(seed: u64, survival: Survival, tally: Arc<Tally>) -> Arc<Server> {
+    /// One whose tasks survive the gateway or die with it, and which answers as `seed` has it.
+    #[must_use]
+    pub fn new(seed: u64, survival: Survival, tally: Arc<Tally>) -> Arc<Server> {
         let state = State {
             random: Random::new(seed),
             books: BTreeMap::new(),
@@ -79,26 +86,29 @@ impl Server {
         Arc::new(Server { state: Mutex::new(state), survival, tally })
     }
 
-    pub(crate) fn entry(&self, call: &str) -> Entry {
+    /// What its books say of a call: nothing came, if they do not know it. The name of a call is the text of its `params`.
+    #[must_use]
+    pub fn entry(&self, call: &str) -> Entry {
         self.state.lock().books.get(call).copied().unwrap_or_default()
     }
 
-    /// Nothing is under way any more.
-    pub(crate) fn is_quiet(&self) -> bool {
+    /// Whether nothing is under way any more, on the line or at the server.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
         let state = self.state.lock();
         state.air.is_empty() && state.tasks.values().all(|(left, _)| *left == 0)
     }
 
-    /// The time of the line and the server.
-    pub(crate) async fn run(self: Arc<Self>) {
+    /// The time of the line and the server, in steps of 10 ms. It never ends; it goes with its runtime.
+    pub async fn run(self: Arc<Self>) {
         loop {
             tokio::time::sleep(Duration::from_millis(STEP)).await;
             self.step();
         }
     }
 
-    /// So many steps, when no gateway lives.
-    pub(crate) fn pass(&self, steps: u64) {
+    /// So many steps of 10 ms, while no gateway lives.
+    pub fn pass(&self, steps: u64) {
         for _ in 0..steps {
             self.step();
         }
@@ -183,8 +193,8 @@ impl Server {
     }
 }
 
-/// The server as the gateway sees it.
-pub(crate) struct Line(pub(crate) Arc<Server>);
+/// One session with the server, as the engine sees it.
+pub struct Line(pub Arc<Server>);
 
 #[async_trait]
 impl Back for Line {
@@ -255,7 +265,8 @@ impl Back for Line {
     }
 }
 
-pub(crate) struct Servers(pub(crate) Arc<Server>);
+/// All servers, as the engine sees them: whatever the name, it is this one.
+pub struct Servers(pub Arc<Server>);
 
 #[async_trait]
 impl Backs for Servers {
