@@ -3,6 +3,7 @@
 mod append;
 mod create;
 mod fetched;
+mod operation;
 mod purge;
 mod questions;
 mod session;

@@ -18,6 +18,17 @@ use crate::fault::Problem;
 use cursor::Cursor;
 pub(crate) use ledger::{ahead_of, beside, entry, history, operation_by_id, operations, retirable};
 
+/// What is known of an operation and what was made of its call, in the order in which [`operation`] and [`intent`] take it.
+macro_rules! operation_columns {
+    () => {
+        "o.effect, o.replay, o.replay_window_ms, o.stage, o.attempts, o.first_dispatched_ms,
+            o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt, o.cleared, o.closed_ms,
+            o.inquiry, o.inquiry_since_ms, o.inquiry_tries, o.inquiry_next_ms, o.inquiry_last, o.inquiry_why,
+            o.receipt, o.workflow, o.object, o.object_version, o.object_conflict, o.effect_text, o.key, o.key_scope"
+    };
+}
+use operation_columns;
+
 /// Everything that makes a record but its questions, in the order in which [`read`] takes it. The operation and the
 /// params cannot be missing; if they are, that is for `read` to find and not for a join to hide.
 macro_rules! records {
@@ -27,11 +38,9 @@ macro_rules! records {
                 t.offers, t.asking, t.state, t.ending, t.ending_text, t.ended_ms, t.cancel_wished_ms, t.message,
                 t.keys_issued, t.created_ms, t.ttl_ms, t.linger_ms, t.max_ms, t.expires_ms, t.deadline_ms,
                 t.updated_ms, t.fetched_ms, t.seen_status, t.seen_updated_at, t.next_look_ms, t.questions, t.operation_id,
-                o.effect, o.replay, o.replay_window_ms, o.stage, o.attempts, o.first_dispatched_ms,
-                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt, o.cleared, o.closed_ms,
-                o.inquiry, o.inquiry_since_ms, o.inquiry_tries, o.inquiry_next_ms, o.inquiry_last, o.inquiry_why,
-                o.receipt, o.workflow, o.object, o.object_version, o.object_conflict, o.effect_text, o.key, o.key_scope,
-                o.frame, p.bytes, e.bytes
+                ",
+            operation_columns!(),
+            ", o.frame, p.bytes, e.bytes
             FROM task t
             LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
             LEFT JOIN payload p ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 0

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use taskgate_core::id::{Principal, TaskId};
-use taskgate_core::operation::{self, Operation};
+use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 use taskgate_seeded::Bug;
-use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, StateKind, TaskColumns};
+use taskgate_store::codec::columns::{AttemptClass, EndingColumns, StateKind, TaskColumns};
 use taskgate_store::codec::event::EventRow;
 use taskgate_store::codec::{self, Code, Part, Place, signed};
 use taskgate_store::law::{self, Breach};
 use taskgate_store::record::{Change, Record};
 
+use super::operation::update;
 use super::{Command, questions};
 use crate::fault::Problem;
 
@@ -36,20 +37,6 @@ const UPDATE_TASK: &str = "UPDATE task SET
         ended_ms = ?10, expires_ms = ?11, message = ?12, cancel_wished_ms = ?13, keys_issued = ?14,
         questions = ?15, seen_status = ?16, seen_updated_at = ?17, next_look_ms = ?18, takes_same_call = ?19
     WHERE principal = ?1 AND task_id = ?2";
-
-/// What the running attempt needs goes when another begins, and stays as evidence when it is closed.
-const UPDATE_OPERATION: &str = "UPDATE operation SET
-        updated_ms = ?3, stage = ?4, attempts = ?5, first_dispatched_ms = ?6,
-        dispatched_ms = coalesce(?7, dispatched_ms),
-        upstream_task = iif(?4 IN (3, 4), upstream_task, ?8),
-        upstream_session = iif(?4 IN (3, 4), upstream_session, ?9),
-        outcome = ?10, doubt = ?11, receipt = ?12, cleared = ?13, closed_ms = ?14, inquiry = ?15,
-        inquiry_since_ms = ?16, inquiry_tries = ?17, inquiry_next_ms = ?18, inquiry_last = ?19, inquiry_why = ?20
-    WHERE principal = ?1 AND operation_id = ?2
-        AND ((stage, attempts, first_dispatched_ms, outcome, doubt, receipt, cleared, closed_ms, inquiry, inquiry_since_ms,
-                inquiry_tries, inquiry_next_ms, inquiry_last, inquiry_why)
-                IS NOT (?4, ?5, ?6, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
-            OR (?4 IN (1, 2) AND (dispatched_ms, upstream_task, upstream_session) IS NOT (?7, ?8, ?9)))";
 
 const INSERT_PAYLOAD: &str = "INSERT INTO payload (principal, task_id, part, bytes) VALUES (?1, ?2, ?3, ?4)";
 
@@ -174,45 +161,12 @@ impl Append {
             // The attempt before is given up, if nothing closed it.
             close_attempt(database, principal, id, record.updated, AttemptClass::NoReply)?;
         }
-        update_operation(database, principal, id, record.updated, &record.operation)?;
+        update(database, principal, id, record.updated, &record.operation)?;
         match AttemptClass::of(&self.changes) {
             Some(class) => close_attempt(database, principal, id, record.updated, class),
             None => Ok(()),
         }
     }
-}
-
-pub(super) fn update_operation(
-    database: &Connection,
-    principal: &str,
-    id: &str,
-    updated: UnixMillis,
-    operation: &Operation,
-) -> Result<(), Problem> {
-    let operation = OperationColumns::of(operation);
-    database.prepare_cached(UPDATE_OPERATION)?.execute(params![
-        principal,
-        id,
-        updated.0,
-        operation.stage,
-        operation.attempts,
-        operation.first_dispatched_ms,
-        operation.dispatched_ms,
-        operation.upstream_task,
-        operation.upstream_session,
-        operation.outcome,
-        operation.doubt,
-        operation.receipt,
-        operation.cleared,
-        operation.closed_ms,
-        operation.inquiry,
-        operation.inquiry_since_ms,
-        operation.inquiry_tries,
-        operation.inquiry_next_ms,
-        operation.inquiry_last,
-        operation.inquiry_why,
-    ])?;
-    Ok(())
 }
 
 pub(super) fn insert_payload(

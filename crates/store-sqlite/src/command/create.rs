@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use taskgate_core::id::TaskId;
 use taskgate_seeded::Bug;
-use taskgate_store::codec::columns::{AttemptClass, EndingColumns, OperationColumns, TaskColumns};
+use taskgate_store::codec::columns::{AttemptClass, EndingColumns, TaskColumns};
 use taskgate_store::codec::event::{self, EventRow};
 use taskgate_store::codec::{self, Code, KeyColumns, Part, Place};
 use taskgate_store::law::Breach;
@@ -14,7 +14,7 @@ use taskgate_store::record::Record;
 use taskgate_store::{Created, Join};
 
 use super::append::{close_attempt, insert_event, insert_payload};
-use super::{Command, questions};
+use super::{Command, operation, questions};
 use crate::fault::Problem;
 use crate::row;
 
@@ -50,14 +50,6 @@ const INSERT_TASK: &str = "INSERT INTO task (
         next_look_ms, takes_same_call
     ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
-
-const INSERT_OPERATION: &str = "INSERT INTO operation (
-        principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms, effect, replay,
-        replay_window_ms, stage, attempts, first_dispatched_ms, dispatched_ms, upstream_task, upstream_session,
-        outcome, doubt, frame, workflow, object, object_version, object_conflict, effect_text, key, key_scope, receipt,
-        cleared, closed_ms, inquiry, inquiry_since_ms, inquiry_tries, inquiry_next_ms, inquiry_last, inquiry_why
-    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-        ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)";
 
 const INSERT_KEY: &str = "INSERT INTO idempotency (
         principal, server, tool, key, digest, task_id, operation_id, owner
@@ -195,47 +187,7 @@ impl Create {
             record.observed.next_look.map(|at| at.0),
             codec::takes_same_call(record, call.frame.is_some()),
         ])?;
-        let operation = OperationColumns::of(&record.operation);
-        let intent = call.intent.as_ref();
-        let object = intent.and_then(|intent| intent.object.as_ref());
-        database.prepare_cached(INSERT_OPERATION)?.execute(params![
-            principal,
-            record.operation_id.0,
-            id,
-            call.server.0,
-            call.tool,
-            call.digest,
-            task.created_ms,
-            record.updated.0,
-            operation.effect,
-            operation.replay,
-            operation.replay_window_ms,
-            operation.stage,
-            operation.attempts,
-            operation.first_dispatched_ms,
-            operation.dispatched_ms,
-            operation.upstream_task,
-            operation.upstream_session,
-            operation.outcome,
-            operation.doubt,
-            call.frame.map(codec::frame_bytes),
-            intent.map(|intent| &intent.workflow.0),
-            object.map(|object| &object.name),
-            object.and_then(|object| object.version.as_ref()),
-            object.map(|object| object.conflict.code()),
-            intent.and_then(|intent| intent.effect.as_ref()),
-            call.key.as_ref().map(|key| &key.text),
-            call.key.as_ref().map(|key| key.scope.code()),
-            operation.receipt,
-            operation.cleared,
-            operation.closed_ms,
-            operation.inquiry,
-            operation.inquiry_since_ms,
-            operation.inquiry_tries,
-            operation.inquiry_next_ms,
-            operation.inquiry_last,
-            operation.inquiry_why,
-        ])?;
+        operation::insert(database, record)?;
         if let Some(scope) = KeyColumns::of_record(record) {
             let owner = (scope.principal != principal).then_some(principal);
             database.prepare_cached(INSERT_KEY)?.execute(params![

@@ -10,8 +10,8 @@ use taskgate_store::law;
 use taskgate_store::ledger::LedgerEntry;
 use taskgate_store::record::Change;
 
-use super::append::{log, update_operation};
-use super::{Appended, Command};
+use super::append::log;
+use super::{Appended, Command, operation as ledger};
 use crate::fault::Problem;
 use crate::row;
 
@@ -53,7 +53,7 @@ impl Command for Settle {
             return Ok(Appended::Conflict { found: Some(old.version) });
         }
         law::outcome(&old.operation, &new.operation).map_err(|breach| breach.refused(Self::DOING))?;
-        update_operation(database, new.principal.as_str(), &new.id.0, new.updated, &new.operation)?;
+        ledger::update(database, new.principal.as_str(), &new.id.0, new.updated, &new.operation)?;
         let changes: Vec<_> = self.changes.iter().cloned().map(Change::Operation).collect();
         log(database, &old.principal, &old.task, new.version, new.updated, &EventRow::of(&changes))?;
         Ok(Appended::Done)

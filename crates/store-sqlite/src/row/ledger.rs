@@ -10,7 +10,7 @@ use taskgate_store::ledger::{After, Busy, Happening, KeptTask, LedgerEntry, Whic
 use taskgate_store::record::{Conflict, Record};
 
 use super::cursor::Cursor;
-use super::{at_most, intent, operation};
+use super::{at_most, intent, operation, operation_columns};
 use crate::fault::Problem;
 
 /// Everything that makes an entry, in the order in which [`read`] takes it. Version and last change are those of the last
@@ -20,11 +20,9 @@ macro_rules! entries {
         concat!(
             "SELECT o.operation_id, o.principal, o.task_id, v.version, v.at_ms, o.server, o.tool, o.digest, o.created_ms,
                 t.state, t.ending, t.ended_ms, t.cancel_wished_ms,
-                o.effect, o.replay, o.replay_window_ms, o.stage, o.attempts, o.first_dispatched_ms,
-                o.dispatched_ms, o.upstream_task, o.upstream_session, o.outcome, o.doubt, o.cleared, o.closed_ms,
-                o.inquiry, o.inquiry_since_ms, o.inquiry_tries, o.inquiry_next_ms, o.inquiry_last, o.inquiry_why,
-                o.receipt, o.workflow, o.object, o.object_version, o.object_conflict, o.effect_text, o.key, o.key_scope
-            FROM ",
+                ",
+            operation_columns!(),
+            " FROM ",
             $from_where
         )
     };
