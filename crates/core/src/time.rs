@@ -43,6 +43,12 @@ impl Millis {
         Millis(count * 1000)
     }
 
+    /// The same for whoever sleeps.
+    #[must_use]
+    pub const fn duration(self) -> core::time::Duration {
+        core::time::Duration::from_millis(self.0)
+    }
+
     /// `count` minutes.
     #[must_use]
     pub const fn mins(count: u64) -> Millis {

@@ -665,7 +665,7 @@ impl Driver {
 
     /// Waits, unless the task ends or the engine stops meanwhile. Whether to go on.
     pub(crate) async fn pause(&mut self, span: Millis) -> bool {
-        let until = Instant::now() + Duration::from_millis(span.0);
+        let until = Instant::now() + span.duration();
         let stopping = self.engine.stopping.clone();
         loop {
             tokio::select! {
@@ -703,11 +703,11 @@ impl Driver {
     }
 
     pub(crate) fn until(&self, at: UnixMillis) -> Instant {
-        Instant::now() + Duration::from_millis(at.since(self.now()).0)
+        Instant::now() + at.since(self.now()).duration()
     }
 
     pub(crate) fn grace(&self) -> Duration {
-        Duration::from_millis(self.engine.parts.limits.cancel_grace.0)
+        self.engine.parts.limits.cancel_grace.duration()
     }
 
     /// Gives the running place away, once.

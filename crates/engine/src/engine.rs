@@ -157,13 +157,14 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts) -> Arc<Engine> {
         let registry = Registry::new(parts.limits.finished_cached);
+        let reconciler = Reconciler::new(&parts.limits);
         Arc::new(Engine {
             parts,
             registry,
             slots: Slots::default(),
             parked: Parked::default(),
             objects: Objects::default(),
-            reconciler: Reconciler::default(),
+            reconciler,
             drivers: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping: CancellationToken::new(),

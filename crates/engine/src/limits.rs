@@ -48,12 +48,40 @@ pub struct Limits {
     pub result: Allowance,
     /// For asking a system of record what became of an effect.
     pub reconcile: Allowance,
+    /// How a system of record is asked.
+    pub lookups: Lookups,
+    /// How a webhook is told that an operation waits for a person.
+    pub notices: Notices,
     /// How long operations, their history and their keys are kept after the last change.
     pub evidence: Millis,
     /// Finished records kept in memory for the next read.
     pub finished_cached: usize,
     /// Of tools whose workflow says otherwise, by server and tool.
     pub own: BTreeMap<ServerName, BTreeMap<String, Arc<Own>>>,
+}
+
+/// What bounds the asking of systems of record, beside the budget of each operation (R5.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookups {
+    /// How long an answer may take, opening a session included.
+    pub answer: Millis,
+    /// Longest pause between two, unless the workflow asks for a longer one.
+    pub pause_max: Millis,
+    /// Operations of one workflow that are looked up at once.
+    pub workflow_max: usize,
+    /// Questions to one system at once, whichever workflows ask them.
+    pub system_max: usize,
+}
+
+/// What bounds the telling of people (design 7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notices {
+    /// How long an acknowledgement may take.
+    pub answer: Millis,
+    /// For one notice. Past that its operation is still on the list of those that wait, and in the log.
+    pub budget: Allowance,
+    /// Notices of one workflow that are under way at once.
+    pub workflow_max: usize,
 }
 
 /// What bounds the calls of one workflow; `None`: as for all others.
@@ -140,6 +168,17 @@ impl Default for Limits {
             status_read: Allowance { time: Millis::mins(10), attempts: 60 },
             result: Allowance { time: Millis::secs(60), attempts: 10 },
             reconcile: Allowance { time: Millis::hours(24), attempts: 400 },
+            lookups: Lookups {
+                answer: Millis::secs(30),
+                pause_max: Millis::mins(5),
+                workflow_max: 8,
+                system_max: 4,
+            },
+            notices: Notices {
+                answer: Millis::secs(10),
+                budget: Allowance { time: Millis::hours(24), attempts: 300 },
+                workflow_max: 4,
+            },
             evidence: Millis::days(400),
             finished_cached: 4_096,
             own: BTreeMap::new(),

@@ -138,7 +138,7 @@ impl Driver {
                 Woken::Looked(Err(error)) => {
                     looking = None;
                     match self.read_failed(&mut observer, error).await {
-                        Some(pause) => due = Instant::now() + Duration::from_millis(pause.0),
+                        Some(pause) => due = Instant::now() + pause.duration(),
                         None => return,
                     }
                 }

@@ -24,7 +24,7 @@ use taskgate_wire::text::SafeText;
 use tokio::time::Instant;
 
 use crate::admit::Admitted;
-use crate::config::{Limits, ToolPolicy};
+use crate::config::ToolPolicy;
 use crate::dispatch::{Exchange, Failure, Via};
 use crate::flight::{Flight, Next};
 use crate::follow::{Follow, Known};
@@ -361,12 +361,13 @@ impl Checked<'_> {
     /// How long to wait for the answer itself.
     fn patience(&self) -> Duration {
         let limits = &self.exchange.gateway.config.limits;
-        Limits::span(match (self.route, self.carry) {
+        let patience = match (self.route, self.carry) {
             (Route::Auto, Carry::Extension) => limits.task_after,
             (Route::Auto, Carry::Plain | Carry::Augmented) | (Route::Sync | Route::Task, _) => {
                 self.exchange.policy.sync_budget(limits)
             }
-        })
+        };
+        patience.duration()
     }
 
     /// Until when to wait for it, since its client waits from when it sent the call first.

@@ -216,12 +216,6 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    pub(crate) fn span(millis: Millis) -> std::time::Duration {
-        std::time::Duration::from_millis(millis.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

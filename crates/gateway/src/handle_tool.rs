@@ -16,7 +16,6 @@ use taskgate_wire::time;
 use taskgate_wire::version::Version;
 
 use crate::calls::Start;
-use crate::config::Limits;
 use crate::dispatch::{Exchange, Failure, Via, text};
 use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
@@ -144,7 +143,7 @@ async fn find(exchange: &Exchange, arguments: &Object<'_>) -> Result<Result<Hand
 async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said, Failure> {
     let gateway = &exchange.gateway;
     let limits = &gateway.config.limits;
-    let until = exchange.sent.since + Limits::span(exchange.policy.sync_budget(limits));
+    let until = exchange.sent.since + exchange.policy.sync_budget(limits).duration();
     let mut signals = handle.signals();
     let mut signals_open = true;
     let token = via.progress_token(&exchange.request);

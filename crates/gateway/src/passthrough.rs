@@ -121,7 +121,7 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
     // Closing a stateless stream cancels its request (B-037); a legacy one is only given up.
     let mut guard = StopGuard { stop: matches!(via, Via::Modern(_)).then_some(stop.clone()) };
     let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
-    let until = tokio::time::Instant::now() + Limits::span(exchange.gateway.config.limits.request_time);
+    let until = tokio::time::Instant::now() + exchange.gateway.config.limits.request_time.duration();
     loop {
         tokio::select! {
             biased;
@@ -241,7 +241,7 @@ pub(crate) async fn ask(
     let Some((count, _)) = session.put(&question, AskedFor::Waiting(sender), None, &outlet) else {
         return nobody(kind);
     };
-    match tokio::time::timeout(Limits::span(limits.ask_time), receiver).await {
+    match tokio::time::timeout(limits.ask_time.duration(), receiver).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => {
             session.take_back_one(count);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::{BATCH_MAX, gathered, no_initialize, too_long};
-use crate::config::{Limits, ServerPolicy};
+use crate::config::ServerPolicy;
 use crate::dispatch::{self, Exchange, Via};
 use crate::gateway::Gateway;
 use crate::incoming::Unfit;
@@ -118,7 +118,7 @@ impl Gateway {
         } else {
             pipe.ended.cancel();
         }
-        let drain = Limits::span(self.config.limits.drain);
+        let drain = self.config.limits.drain.duration();
         let _ =
             tokio::time::timeout(drain, async { while pipe.running.join_next().await.is_some() {} }).await;
         if let Some(session) = pipe.session.take() {

@@ -13,7 +13,6 @@ use taskgate_wire::rpc_error::RpcError;
 use tokio::time::Instant;
 
 use crate::calls::Start;
-use crate::config::Limits;
 use crate::dispatch::{Failure, Via};
 use crate::event_id::{Answers, EventId};
 use crate::follow::{Follow, Known};
@@ -74,7 +73,7 @@ async fn call(
     let limits = &gateway.config.limits;
     let policy = gateway.server(&session.negotiated.server);
     let budget = policy.map_or(limits.sync_budget, |policy| policy.sync_budget(limits));
-    let until = Instant::now() + Limits::span(budget);
+    let until = Instant::now() + budget.duration();
     let follow = Follow::start(gateway, session, &handle, None, Known::AsHandle);
     let _waits = follow.wait_on(outlet);
     let record = tokio::select! {

@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Limits;
 use crate::gateway::Gateway;
 use crate::outlet::WAITING_MAX;
 use crate::pipe::{Attached, Incoming, Outgoing};
@@ -46,7 +45,7 @@ impl Gateway {
         let (read, served) = together(reading, serving).await;
         served?;
         // The last way to the writer went with the serving; it ends when everything is written.
-        match tokio::time::timeout(Limits::span(self.config.limits.drain), writer).await {
+        match tokio::time::timeout(self.config.limits.drain.duration(), writer).await {
             Ok(Ok(written)) => read.and(written),
             Ok(Err(_)) | Err(_) => read,
         }

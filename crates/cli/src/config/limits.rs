@@ -49,12 +49,16 @@ impl RawLimits {
     }
 
     /// Counts that must not be 0.
-    pub(crate) fn counts(&self) -> [(&'static str, usize); 20] {
+    pub(crate) fn counts(&self) -> [(&'static str, usize); 24] {
         [
             ("create_attempts", self.create_attempts as usize),
             ("status_read_attempts", self.status_read_attempts as usize),
             ("result_attempts", self.result_attempts as usize),
             ("reconcile_attempts", self.reconcile_attempts as usize),
+            ("lookups", self.lookups),
+            ("lookups_system", self.lookups_system),
+            ("webhook_attempts", self.webhook_attempts as usize),
+            ("webhooks", self.webhooks),
             ("live_tasks", self.live_tasks),
             ("live_tasks_anonymous", self.live_tasks_anonymous),
             ("running", self.running),
@@ -75,12 +79,15 @@ impl RawLimits {
     }
 
     /// Spans after which something is done again, and which must not be next to nothing.
-    pub(crate) fn rhythms(&self) -> [(&'static str, Span); 4] {
+    pub(crate) fn rhythms(&self) -> [(&'static str, Span); 7] {
         [
             ("poll_floor", self.poll_floor),
             ("keep_alive", self.keep_alive),
             ("restart_first", self.restart_first),
             ("server_open", self.server_open),
+            ("lookup_answer", self.lookup_answer),
+            ("lookup_ceiling", self.lookup_ceiling),
+            ("webhook_answer", self.webhook_answer),
         ]
     }
 }

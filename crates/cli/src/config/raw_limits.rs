@@ -58,6 +58,26 @@ pub(crate) struct RawLimits {
     pub(crate) reconcile_time: Span,
     /// Asking the system of record: looks.
     pub(crate) reconcile_attempts: u32,
+    /// The answer to one such look, or to a fence, opening a session included.
+    pub(crate) lookup_answer: Span,
+    /// Longest wait between two looks after one operation, unless the probe's own `every` is longer.
+    pub(crate) lookup_ceiling: Span,
+    /// Operations of one workflow that are looked up at once.
+    pub(crate) lookups: usize,
+    /// Looks at one system of record at once, whichever workflows ask. An outage leaves many to be looked up; this
+    /// keeps them from bringing it down again.
+    pub(crate) lookups_system: usize,
+    /// Telling a webhook that an operation waits for a person: time for all tries. The operation stays on the list.
+    pub(crate) webhook_time: Span,
+    /// Telling a webhook: tries.
+    pub(crate) webhook_attempts: u32,
+    /// The acknowledgement of one such try.
+    pub(crate) webhook_answer: Span,
+    /// Notices to one workflow's webhook at once.
+    pub(crate) webhooks: usize,
+    /// How long operations, their history and their keys are kept after the last change. Open ones, and those that
+    /// wait for a person, are kept longer. A bit over a year covers a yearly audit.
+    pub(crate) evidence: Span,
 
     /// Unfinished tasks of one principal.
     pub(crate) live_tasks: usize,
@@ -159,6 +179,15 @@ impl Default for RawLimits {
             result_attempts: engine.result.attempts,
             reconcile_time: Span(engine.reconcile.time),
             reconcile_attempts: engine.reconcile.attempts,
+            lookup_answer: Span(engine.lookups.answer),
+            lookup_ceiling: Span(engine.lookups.pause_max),
+            lookups: engine.lookups.workflow_max,
+            lookups_system: engine.lookups.system_max,
+            webhook_time: Span(engine.notices.budget.time),
+            webhook_attempts: engine.notices.budget.attempts,
+            webhook_answer: Span(engine.notices.answer),
+            webhooks: engine.notices.workflow_max,
+            evidence: Span(engine.evidence),
             live_tasks: engine.live_max,
             live_tasks_anonymous: engine.live_max_shared,
             running: engine.running_max,

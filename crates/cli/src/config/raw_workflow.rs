@@ -232,7 +232,7 @@ pub(crate) struct RawProbe {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`\"2s\"`"))]
     pub(crate) first: Option<Span>,
-    /// Wait before the second look. It grows from there.
+    /// Wait before the second look. It doubles from there, to `lookup_ceiling` of `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`\"30s\"`"))]
     pub(crate) every: Option<Span>,

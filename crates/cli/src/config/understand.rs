@@ -9,7 +9,7 @@ use std::sync::Arc;
 use taskgate_core::budget::Allowance;
 use taskgate_core::poll::Rhythm;
 use taskgate_core::time::Millis;
-use taskgate_engine::limits::Own;
+use taskgate_engine::limits::{Limits, Lookups, Notices, Own};
 use taskgate_gateway::config::{GatewayConfig, Listing};
 use taskgate_workflow::{Forward, Workflow};
 
@@ -181,7 +181,7 @@ pub(crate) fn resolve(path: &str, folder: &Path, environment: &Environment) -> P
 }
 
 /// Reads the limits. One that was left at its default gives way to a smaller bound; one that was written does not.
-fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::Limits {
+fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> Limits {
     let first = RawLimits::default();
     let mut within = |(low, value, default): (&str, Span, Span), (high, bound): (&str, Span)| {
         if value.0 > bound.0 && value != default {
@@ -193,8 +193,8 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
         }
         value.0.min(bound.0)
     };
-    let engine = taskgate_engine::limits::Limits::default();
-    let ttl_max = ("ttl_max", raw.ttl_max);
+    let ttl_max = within(("ttl_max", raw.ttl_max, first.ttl_max), ("evidence", raw.evidence));
+    let ttl_max = ("ttl_max", Span(ttl_max));
     let ttl = within(("ttl", raw.ttl, first.ttl), ttl_max);
     let ttl_max_shared =
         within(("ttl_max_anonymous", raw.ttl_max_anonymous, first.ttl_max_anonymous), ttl_max);
@@ -223,9 +223,9 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
             ));
         }
     }
-    taskgate_engine::limits::Limits {
+    Limits {
         ttl,
-        ttl_max: raw.ttl_max.0,
+        ttl_max: ttl_max.1.0,
         ttl_max_shared,
         linger: raw.linger.0,
         deadline,
@@ -241,7 +241,18 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> taskgate_engine::limits::
         status_read: Allowance { time: raw.status_read_time.0, attempts: raw.status_read_attempts },
         result: Allowance { time: raw.result_time.0, attempts: raw.result_attempts },
         reconcile: Allowance { time: raw.reconcile_time.0, attempts: raw.reconcile_attempts },
-        evidence: engine.evidence,
+        lookups: Lookups {
+            answer: raw.lookup_answer.0,
+            pause_max: raw.lookup_ceiling.0,
+            workflow_max: raw.lookups,
+            system_max: raw.lookups_system,
+        },
+        notices: Notices {
+            answer: raw.webhook_answer.0,
+            budget: Allowance { time: raw.webhook_time.0, attempts: raw.webhook_attempts },
+            workflow_max: raw.webhooks,
+        },
+        evidence: raw.evidence.0,
         finished_cached: raw.finished_cached,
         own: BTreeMap::new(),
     }

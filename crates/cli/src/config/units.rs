@@ -41,7 +41,7 @@ impl Span {
     }
 
     pub(crate) fn duration(self) -> Duration {
-        Duration::from_millis(self.0.0)
+        self.0.duration()
     }
 }
 

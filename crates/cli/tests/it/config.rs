@@ -107,6 +107,9 @@ deadline = "30d"
 poll_floor = "20s"
 live_tasks = 0
 keep_alive = "1ms"
+ttl_max = "8d"
+evidence = "2d"
+lookups_system = 0
 [servers.a]
 command = "a"
 "#
@@ -115,7 +118,7 @@ command = "a"
 
 #[test]
 fn a_limit_that_was_not_written_gives_way_to_a_smaller_bound() {
-    let text = "[limits]\nttl_max = \"10m\"\npoll_ceiling = \"100ms\"\n[servers.a]\ncommand = \"a\"\n";
+    let text = "[limits]\nevidence = \"1d\"\nttl_max = \"10m\"\npoll_ceiling = \"100ms\"\n[servers.a]\ncommand = \"a\"\n";
     assert!(check(text).starts_with("exit 0"), "{}", check(text));
 }
 

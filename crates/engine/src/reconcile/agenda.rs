@@ -127,7 +127,7 @@ impl Agenda {
             let open = state.lines.values().filter(|line| line.under_way < self.line_max);
             open.filter_map(|line| line.due.first().map(|(due, _)| *due)).min()
         };
-        let sleep = next.map_or(SLEEP_MAX, |due| Duration::from_millis(due.since(now()).0).min(SLEEP_MAX));
+        let sleep = next.map_or(SLEEP_MAX, |due| due.since(now()).duration().min(SLEEP_MAX));
         // A word that comes in between is kept for us.
         let _ = tokio::time::timeout(sleep, self.changed.notified()).await;
     }

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -19,25 +18,27 @@ use crate::back::{Answer, Back, BackEvent, BackKey, InFlight, Outgoing};
 use crate::engine::Engine;
 use crate::rules::{Request, Said};
 
-/// How long a system of record may take to answer, opening a session with it included: a look-up is a read.
-const TIME: Duration = Duration::from_secs(30);
-
 /// The longest answer that is read; rules look into no more.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Questions to one system at once, whichever workflows ask them.
-const AT_ONCE: usize = 4;
-
 /// The systems that are being asked, by name.
-#[derive(Debug, Default)]
-pub(super) struct Systems(Mutex<HashMap<String, Arc<Semaphore>>>);
+#[derive(Debug)]
+pub(super) struct Systems {
+    asked: Mutex<HashMap<String, Arc<Semaphore>>>,
+    system_max: usize,
+}
 
 impl Systems {
+    /// None yet; each may be asked so many questions at once.
+    pub(super) fn new(system_max: usize) -> Systems {
+        Systems { asked: Mutex::default(), system_max }
+    }
+
     fn places(&self, name: String) -> Arc<Semaphore> {
-        let mut systems = self.0.lock();
+        let mut systems = self.asked.lock();
         // Those that nobody asks are forgotten.
         systems.retain(|_, places| Arc::strong_count(places) > 1);
-        systems.entry(name).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone()
+        systems.entry(name).or_insert_with(|| Arc::new(Semaphore::new(self.system_max))).clone()
     }
 }
 
@@ -66,15 +67,17 @@ impl Engine {
     pub(super) async fn ask(&self, request: &Request) -> Result<Heard, String> {
         let places = self.reconciler.systems.places(system(request));
         let _place = places.acquire().await.map_err(|closed| closed.to_string())?;
+        let limit = self.parts.limits.lookups.answer;
         match request {
             Request::Tool { server, tool, params } => {
-                let calling = self.call(server, tool, params);
-                timeout(TIME, calling).await.unwrap_or_else(|_| {
-                    Err(format!("server {:?}: no answer within {} s", server.0, TIME.as_secs()))
+                let calling = self.call(server, tool, params, limit);
+                timeout(limit.duration(), calling).await.unwrap_or_else(|_| {
+                    let seconds = limit.duration().as_secs_f32();
+                    Err(format!("server {:?}: no answer within {seconds} s", server.0))
                 })
             }
             Request::Get { url, headers } => {
-                let answer = self.parts.web.get(url, headers, TIME, ANSWER_BYTES_MAX).await?;
+                let answer = self.parts.web.get(url, headers, limit.duration(), ANSWER_BYTES_MAX).await?;
                 match answer.status {
                     300..=399 => {
                         Err(format!("it answered HTTP {}; redirects are not followed", answer.status))
@@ -89,14 +92,20 @@ impl Engine {
         }
     }
 
-    async fn call(&self, server: &ServerName, tool: &str, params: &Bytes) -> Result<Heard, String> {
+    async fn call(
+        &self,
+        server: &ServerName,
+        tool: &str,
+        params: &Bytes,
+        limit: Millis,
+    ) -> Result<Heard, String> {
         let key = BackKey { server: server.clone(), principal: Principal::gateway(), offers: String::new() };
         let back = self.parts.backs.open(&key).await.map_err(|unreachable| unreachable.to_string())?;
         let outgoing = Outgoing {
             tool: tool.to_owned(),
             params: params.clone(),
             asking: Asking::Held,
-            ttl: Millis(u64::try_from(TIME.as_millis()).unwrap_or(u64::MAX)),
+            ttl: limit,
             key: None,
             round: None,
             offers: String::new(),
@@ -106,24 +115,29 @@ impl Engine {
         let _stops = stop.drop_guard();
         tokio::pin!(answer);
         let mut is_open = true;
-        let answer = loop {
-            tokio::select! {
-                            biased;
-                            answer = &mut answer => break answer,
-                            event = events.recv(), if is_open => match event {
-                                Some(BackEvent::Asked { .. }) => {
-                                    return Err(format!("server {:?}: it asked a question in answer to a look-up", server.0));
-                                }
-                                Some(
-                                    BackEvent::Progress(_) | BackEvent::Log(_) | BackEvent::Unasked { .. } | BackEvent::Visited { .. }
-             | BackEvent::Nudge,
-            ) => {}
-                                None => is_open = false,
-                            },
-                        }
-        };
-        heard(&*back, server, answer).await
+        loop {
+            let event = tokio::select! {
+                biased;
+                answer = &mut answer => return heard(&*back, server, answer).await,
+                event = events.recv(), if is_open => event,
+            };
+            match event {
+                Some(BackEvent::Asked { .. }) => return Err(asked_back(server)),
+                Some(
+                    BackEvent::Progress(_)
+                    | BackEvent::Log(_)
+                    | BackEvent::Unasked { .. }
+                    | BackEvent::Visited { .. }
+                    | BackEvent::Nudge,
+                ) => {}
+                None => is_open = false,
+            }
+        }
     }
+}
+
+fn asked_back(server: &ServerName) -> String {
+    format!("server {:?}: it asked a question in answer to a look-up", server.0)
 }
 
 async fn heard(back: &dyn Back, server: &ServerName, answer: Answer) -> Result<Heard, String> {
@@ -138,9 +152,7 @@ async fn heard(back: &dyn Back, server: &ServerName, answer: Answer) -> Result<H
             let _ = back.cancel(&accepted.upstream).await;
             Err(format!("server {:?}: it answered a look-up by a task", server.0))
         }
-        Answer::InputRequired { .. } => {
-            Err(format!("server {:?}: it asked a question in answer to a look-up", server.0))
-        }
+        Answer::InputRequired { .. } => Err(asked_back(server)),
         Answer::NeverSent(why) | Answer::Lost(why) | Answer::Nonsense(why) => Err(why),
     }
 }

@@ -17,9 +17,6 @@ use crate::handle::Live;
 use crate::ledger::ResolveError;
 use crate::rules::{About, Asks, Look, RuleFailed};
 
-/// The longest pause between two look-ups, unless the workflow asks for a longer one.
-const PAUSE_MAX: Millis = Millis::mins(5);
-
 /// How long to wait for a driver to let go of a task whose exchange has just ended.
 const LET_GO: Millis = Millis(50);
 
@@ -223,7 +220,7 @@ impl Engine {
         since: UnixMillis,
         tries: u32,
     ) -> Millis {
-        let longest = PAUSE_MAX.max(asks.every);
+        let longest = self.parts.limits.lookups.pause_max.max(asks.every);
         let base = asks.every.0.max(1).saturating_mul(1 << tries.min(20)).min(longest.0);
         let mut pause = Millis(base + base * u64::from(self.parts.random.jitter() % 256) / 1024);
         let now = self.parts.clock.now();

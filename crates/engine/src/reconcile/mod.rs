@@ -28,12 +28,7 @@ use self::agenda::Agenda;
 use self::ask::Systems;
 use self::tell::Told;
 use crate::engine::Engine;
-
-/// Look-ups of one workflow that are under way at once.
-const LOOKS_MAX: usize = 8;
-
-/// Notices of one workflow that are under way at once.
-const NOTICES_MAX: usize = 4;
+use crate::limits::Limits;
 
 /// How long to wait before the store is tried again.
 const STORE_PAUSE: Millis = Millis::secs(5);
@@ -52,12 +47,12 @@ pub(crate) struct Reconciler {
     told: Told,
 }
 
-impl Default for Reconciler {
-    fn default() -> Reconciler {
+impl Reconciler {
+    pub(crate) fn new(limits: &Limits) -> Reconciler {
         Reconciler {
-            looks: Agenda::new(LOOKS_MAX),
-            notices: Agenda::new(NOTICES_MAX),
-            systems: Systems::default(),
+            looks: Agenda::new(limits.lookups.workflow_max),
+            notices: Agenda::new(limits.notices.workflow_max),
+            systems: Systems::new(limits.lookups.system_max),
             told: Told::default(),
         }
     }

@@ -5,24 +5,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskgate_core::budget::{Allowance, Budget, Purpose};
 use taskgate_core::id::OperationId;
 use taskgate_core::operation::{Command as Do, HandOff, Inquiry, Operation, Outcome, Stage, Text, Verdict};
-use taskgate_core::time::{Millis, UnixMillis};
+use taskgate_core::time::UnixMillis;
 use taskgate_store::ledger::LedgerEntry;
 
 use crate::engine::Engine;
 use crate::ledger::ResolveError;
 use crate::web::Notice;
-
-/// How long a webhook may take to acknowledge.
-const TIME: Duration = Duration::from_secs(10);
-
-/// What one notice may take. Past that its operation is still on the list of those that wait, and in the log.
-const ALLOWANCE: Allowance = Allowance { time: Millis::hours(24), attempts: 300 };
 
 /// The deliveries that were tried and failed, by operation: how often, and since when.
 #[derive(Debug, Default)]
@@ -64,10 +57,11 @@ impl Engine {
             return Ok(());
         };
         let Some(hook) = self.parts.rules.webhook(&notice.workflow) else { return Ok(()) };
+        let limits = self.parts.limits.notices;
         if self.is_acknowledged(&notice).await? {
             return Ok(());
         }
-        let mut budget = self.reconciler.told.budget(&notice);
+        let mut budget = self.reconciler.told.budget(&notice, limits.budget);
         if let Err(spent) = budget.spend(self.parts.clock.now()) {
             self.reconciler.told.0.lock().remove(id);
             tracing::error!(
@@ -76,7 +70,7 @@ impl Engine {
             );
             return Ok(());
         }
-        match self.parts.web.notify(&hook, &notice, TIME).await {
+        match self.parts.web.notify(&hook, &notice, limits.answer.duration()).await {
             Ok(()) => {
                 self.reconciler.told.0.lock().remove(id);
                 match self.tell(id, Do::Note(acknowledgement(&notice))).await {
@@ -133,8 +127,8 @@ impl Engine {
 }
 
 impl Told {
-    fn budget(&self, notice: &Notice) -> Budget {
-        let fresh = Budget::new(Purpose::Reconcile, ALLOWANCE);
+    fn budget(&self, notice: &Notice, allowance: Allowance) -> Budget {
+        let fresh = Budget::new(Purpose::Reconcile, allowance);
         match self.0.lock().get(&notice.operation) {
             Some((id, budget)) if *id == notice.id => *budget,
             Some(_) | None => fresh,

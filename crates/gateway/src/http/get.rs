@@ -9,7 +9,6 @@ use super::body::{Answering, Body, Stream, Work};
 use super::guard::Accepts;
 use super::post::{SessionHeader, status};
 use super::{Caller, respond};
-use crate::config::Limits;
 use crate::event_id::EventId;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
@@ -32,7 +31,7 @@ pub(super) async fn get(caller: Caller) -> Response<Body> {
         return respond::refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
     let limits = &caller.gateway.config.limits;
-    let keep_alive = Limits::span(limits.keep_alive);
+    let keep_alive = limits.keep_alive.duration();
     let (outlet, pieces) = Outlet::new();
     let ids = caller.header(header::LAST_EVENT_ID).and_then(EventId::parse);
     let future: futures_util::future::BoxFuture<'static, Reply> = match &ids {

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Limits, ServerPolicy};
+use crate::config::ServerPolicy;
 use crate::gateway::Gateway;
 use body::Body;
 
@@ -71,7 +71,7 @@ impl Gateway {
         }
         self.stopping.cancel();
         tracker.close();
-        if tokio::time::timeout(Limits::span(self.config.limits.drain), tracker.wait()).await.is_err() {
+        if tokio::time::timeout(self.config.limits.drain.duration(), tracker.wait()).await.is_err() {
             tracing::info!(connections = tracker.len(), "closing connections that are still in use");
         }
         Ok(())
@@ -82,7 +82,7 @@ impl Gateway {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY was refused");
         }
-        let drain = Limits::span(self.config.limits.drain);
+        let drain = self.config.limits.drain.duration();
         let service = service_fn(move |request| {
             let gateway = self.clone();
             async move { Ok::<_, Infallible>(gateway.http(request).await) }

@@ -23,7 +23,7 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
         Said(Option<Piece>),
         Lasts,
     }
-    let patience = tokio::time::sleep(Limits::span(limits.stream_after));
+    let patience = tokio::time::sleep(limits.stream_after.duration());
     tokio::pin!(patience);
     loop {
         let next = std::future::poll_fn(|cx| {
@@ -45,7 +45,7 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
                 work.note(&task);
             }
             Next::Said(Some(piece @ Piece::Message(_))) if streams => {
-                let mut stream = Stream::new(work, Limits::span(limits.keep_alive));
+                let mut stream = Stream::new(work, limits.keep_alive.duration());
                 stream.push(piece);
                 return streaming(stream);
             }
@@ -56,7 +56,7 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
                 let reply = std::future::poll_fn(|cx| work.answer.poll(cx)).await;
                 return over(work, reply, streams, limits);
             }
-            Next::Lasts => return streaming(Stream::new(work, Limits::span(limits.keep_alive))),
+            Next::Lasts => return streaming(Stream::new(work, limits.keep_alive.duration())),
         }
     }
 }
@@ -68,7 +68,7 @@ fn over(mut work: Work, reply: Reply, streams: bool, limits: &Limits) -> Respons
             && streams
             && reply.session.is_none()
         {
-            let mut stream = Stream::new(work, Limits::span(limits.keep_alive));
+            let mut stream = Stream::new(work, limits.keep_alive.duration());
             stream.push(piece);
             stream.finish(reply);
             return streaming(stream);

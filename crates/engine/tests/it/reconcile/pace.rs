@@ -93,7 +93,9 @@ async fn r5_1_one_system_is_asked_few_things_at_once_however_many_wait() {
     });
     let back = Puppet::new(Survival::DiedWithUs);
     let store = taskgate_store::memory::MemoryStore::new();
-    let stage = Stage::online(store, None, back, Arc::new(policy), slow.clone(), Limits::default());
+    let mut limits = Limits::default();
+    limits.lookups.system_max = 3;
+    let stage = Stage::online(store, None, back, Arc::new(policy), slow.clone(), limits);
     let engine = stage.engine.clone();
     let reconciling = tokio::spawn(async move { engine.reconcile().await });
     let mut handles = Vec::new();
@@ -106,7 +108,7 @@ async fn r5_1_one_system_is_asked_few_things_at_once_however_many_wait() {
     for handle in &mut handles {
         handle.over().await;
     }
-    assert_eq!(slow.most.load(Ordering::SeqCst), 4);
+    assert_eq!(slow.most.load(Ordering::SeqCst), 3);
     reconciling.abort();
 }
 
@@ -144,8 +146,10 @@ impl taskgate_engine::web::Web for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_up_that_hangs_is_given_up_and_made_again() {
-    let town = Town::new(Policy::default());
+async fn r5_4_a_look_up_that_hangs_is_given_up_and_made_again() {
+    let mut limits = Limits::default();
+    limits.lookups.answer = Millis::secs(7);
+    let town = Town::with(Policy::default(), limits);
     town.stage.back.opened.lock().clear();
     let mut handle = town.stage.submit(pay()).await;
     let id = handle.record().operation_id.clone();
@@ -154,7 +158,7 @@ async fn a_look_up_that_hangs_is_given_up_and_made_again() {
     town.looks.then(text("yes"));
     heard.answer.send(lost()).unwrap();
     town.once(&id, |operation| matches!(operation.inquiry, Inquiry::Reconciling { tries: 1, .. })).await;
-    assert!(town.history(&id).await.contains("no answer within 30 s"));
+    assert!(town.history(&id).await.contains("no answer within 7 s"));
     handle.over().await;
 }
 
