@@ -8,6 +8,7 @@
 //! - [`recovery`]: what to do about work found unfinished after a crash
 //! - [`gate`]: which way a call goes, with reasons (R2)
 //! - [`poll`]: when to look again (R5.1)
+//! - [`written`]: what became of a write that the store answered by an error
 //! - [`budget`]: how much time and how many tries each kind of exchange has (R5.4)
 
 #![no_std]
@@ -22,3 +23,4 @@ pub mod poll;
 pub mod recovery;
 pub mod task;
 pub mod time;
+pub mod written;

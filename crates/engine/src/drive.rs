@@ -25,6 +25,7 @@ use crate::ledger::{End, conclude};
 use crate::reconcile::counts;
 use crate::rules::{About, Receipted, RuleFailed};
 use crate::visit::Visited;
+use crate::written::Unwritten;
 
 /// A call may be sent back and forth between questions and answers this often before we call it nonsense.
 const ROUNDS_MAX: u32 = 32;
@@ -161,13 +162,16 @@ impl Driver {
             return false;
         }
         let mut fits = false;
-        self.write(|draft| fits = draft.record().task.ending().is_none() && draft.operation(Do::Dispatch))
+        let written = self
+            .write_down(|draft| {
+                fits = draft.record().task.ending().is_none() && draft.operation(Do::Dispatch);
+            })
             .await;
-        if !fits {
+        if written.is_some() && !fits {
             // Cancelled in this moment, or the window in which it could be sent again is over.
             self.ended(Answer::Lost("the call can no longer be sent again".to_owned())).await;
         }
-        fits
+        fits && written.is_some()
     }
 
     /// Opens the session after a restart. A call that was never sent, or may be sent again, fails when it cannot be.
@@ -289,7 +293,7 @@ impl Driver {
         if self.pause(pause).await {
             // The session may be what broke; where it is sound, it is handed out again.
             self.back = None;
-            self.write(|draft| fits = draft.operation(Do::Dispatch)).await;
+            fits = self.write_down(|draft| fits = draft.operation(Do::Dispatch)).await.is_some() && fits;
         }
         if fits { Ok(()) } else { Err(why) }
     }
@@ -630,35 +634,50 @@ impl Driver {
         .await;
     }
 
-    /// Appends what was decided, however long it takes: what the back said must not be lost to a full disk.
+    /// Appends what was decided, however long it takes: what the back said must not be lost to a full disk. The newest
+    /// record; what was decided is not in it if the engine stopped before it was on disk.
     pub(crate) async fn write(&self, decide: impl FnOnce(&mut Draft)) -> Arc<Record> {
+        self.write_down(decide).await.unwrap_or_else(|| self.live.record())
+    }
+
+    /// As [`Driver::write`]; `None` unless it is on disk. What may be done only then asks this.
+    pub(crate) async fn write_down(&self, decide: impl FnOnce(&mut Draft)) -> Option<Arc<Record>> {
         let mut decided = Some(decide);
-        let mut kept: Option<(Record, Vec<taskgate_store::record::Change>)> = None;
+        let mut kept: Option<(Arc<Record>, Vec<taskgate_store::record::Change>)> = None;
         let mut pause = Duration::from_millis(50);
         // Kept through all tries: nothing else may be decided on a state that is still on its way to disk.
-        let _turn = self.live.turn.lock().await;
+        let mut turn = self.live.turn.lock().await;
         loop {
-            let current = self.live.record();
-            if let Some(decide) = decided.take() {
-                let mut draft = Draft::of(&current, self.now());
-                decide(&mut draft);
-                kept = draft.finish();
-            }
-            let Some((record, changes)) = kept.clone() else { return current };
-            let record = Arc::new(record);
-            match self.engine.parts.store.append(record.clone(), changes).await {
+            let error = match self.engine.resolve(&self.live, &mut turn).await {
                 Ok(()) => {
-                    self.live.publish(record.clone());
-                    self.engine.published(&current, &record);
-                    return record;
-                }
-                Err(error) => {
-                    tracing::warn!(task = ?current.id, error = %error, "could not append, trying again");
-                    tokio::select! {
-                        () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
-                        () = self.engine.stopping.cancelled() => return current,
+                    let current = self.live.record();
+                    if let Some(decide) = decided.take() {
+                        let mut draft = Draft::of(&current, self.now());
+                        decide(&mut draft);
+                        kept = draft.finish().map(|(record, changes)| (Arc::new(record), changes));
+                    }
+                    let Some((record, changes)) = kept.clone() else { return Some(current) };
+                    match self.engine.append(&record, changes, Duration::ZERO).await {
+                        Ok(()) => {
+                            self.live.publish(record.clone());
+                            self.engine.published(&current, &record);
+                            return Some(record);
+                        }
+                        Err(Unwritten::Overtaken(error)) => {
+                            tracing::error!(task = ?current.id, %error, "record changed behind our back");
+                            return None;
+                        }
+                        // Asked for once more, it finds itself done, if it was.
+                        Err(Unwritten::Not(error)) => error.to_string(),
+                        Err(Unwritten::InDoubt(error)) => error.to_string(),
                     }
                 }
+                Err(error) => error.to_string(),
+            };
+            tracing::warn!(task = ?self.live.record().id, error, "could not append, trying again");
+            tokio::select! {
+                () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+                () = self.engine.stopping.cancelled() => return None,
             }
         }
     }

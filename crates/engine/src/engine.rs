@@ -31,6 +31,7 @@ use crate::registry::Registry;
 use crate::rules::Rules;
 use crate::slots::{Place, Slots, Waiting};
 use crate::web::Web;
+use crate::written::{DOUBT_PATIENCE, Made, Unwritten};
 
 /// What an engine is made of.
 pub struct Parts {
@@ -98,7 +99,7 @@ pub enum Submitted {
     Known(Box<LedgerEntry>),
 }
 
-/// Why a call was not taken. Nothing was written and nothing sent.
+/// Why a call was not taken. Nothing was sent, and nothing written but for [`SubmitError::InDoubt`].
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
     /// Too many calls wait for this server.
@@ -124,6 +125,13 @@ pub enum SubmitError {
     /// Another operation on the same object is open (design 7).
     #[error("another operation on the same object is not settled yet")]
     ObjectBusy(Busy),
+    /// The store failed, and cannot say whether the call was recorded. It was not sent, and is not by this process: if it
+    /// turns out to be recorded, its task ends as never sent. One that waited for its turn is begun by the next process, if
+    /// this one ends before that (INV-45).
+    #[error(
+        "the store could not say whether the call was recorded; it was not sent, but look at the tasks before you call again"
+    )]
+    InDoubt(#[source] taskgate_store::Error),
     /// The engine is shutting down.
     #[error("the gateway is shutting down; try again in a moment")]
     Stopping,
@@ -199,7 +207,7 @@ impl Engine {
     /// may leave (R3.3); only then is the call sent (R4.2). Dropping the future stops nothing once it was polled.
     ///
     /// # Errors
-    /// [`SubmitError`]: nothing was written and nothing sent.
+    /// [`SubmitError`]: nothing was sent.
     pub async fn submit(
         self: &Arc<Self>,
         new: NewCall,
@@ -241,7 +249,7 @@ impl Engine {
         if let Some(live) = &seeded {
             self.start(live.clone(), Some(back.clone()), Start::Call);
         }
-        let mut created = self.parts.store.create(record.clone(), new.join).await;
+        let mut created = self.create(&record, new.join).await;
         if let Err(CreateError::ObjectBusy(_)) = created
             && record.operation != prepared
             && objects::queues(&record)
@@ -249,11 +257,11 @@ impl Engine {
             // It is to wait for the other operation, and others need not wait behind it.
             leave(&self, place.take());
             record = Arc::new(Record { operation: prepared, ..Record::clone(&record) });
-            created = self.parts.store.create(record.clone(), new.join).await;
+            created = self.create(&record, new.join).await;
         }
         match created {
-            Ok(Created::New) => {}
-            Ok(Created::Joined(earlier)) => {
+            Ok(Made::Known(Created::New)) => {}
+            Ok(Made::Known(Created::Joined(earlier))) => {
                 self.registry.discharge(&new.principal);
                 leave(&self, place);
                 let is_again = earlier.call.frame.is_some() && earlier.call.frame == record.call.frame;
@@ -263,10 +271,16 @@ impl Engine {
                 }
                 return self.known_only(&id).await;
             }
-            Ok(Created::Known(known)) => {
+            Ok(Made::Known(Created::Known(known))) => {
                 self.registry.discharge(&new.principal);
                 leave(&self, place);
                 return Ok(Submitted::Known(known));
+            }
+            Ok(Made::InDoubt(error)) => {
+                self.registry.discharge(&new.principal);
+                leave(&self, place);
+                self.disown(record);
+                return Err(SubmitError::InDoubt(error));
             }
             Err(error) => {
                 self.registry.discharge(&new.principal);
@@ -309,7 +323,7 @@ impl Engine {
     /// it already.
     ///
     /// # Errors
-    /// [`SubmitError`]: nothing was written, and the exchange is dropped.
+    /// [`SubmitError`]: the exchange is dropped.
     pub async fn adopt(
         self: &Arc<Self>,
         new: NewCall,
@@ -334,16 +348,21 @@ impl Engine {
         let mut record = self.record(&new);
         record.operation.apply(&operation::Event::Dispatched { at: record.updated });
         let record = Arc::new(record);
-        match self.parts.store.create(record.clone(), Join::Never).await {
-            Ok(Created::New) => {}
+        match self.create(&record, Join::Never).await {
+            Ok(Made::Known(Created::New)) => {}
             // Its frame was stored before: that call goes on, and this exchange, which is read-only, is dropped.
-            Ok(Created::Joined(earlier)) => {
+            Ok(Made::Known(Created::Joined(earlier))) => {
                 self.registry.discharge(&new.principal);
                 return self.watch(*earlier).await?.ok_or(SubmitError::KeyReused);
             }
-            Ok(Created::Known(_)) => {
+            Ok(Made::Known(Created::Known(_))) => {
                 self.registry.discharge(&new.principal);
                 return Err(SubmitError::KeyReused);
+            }
+            Ok(Made::InDoubt(error)) => {
+                self.registry.discharge(&new.principal);
+                self.disown(record);
+                return Err(SubmitError::InDoubt(error));
             }
             Err(error) => {
                 self.registry.discharge(&new.principal);
@@ -445,20 +464,34 @@ impl Engine {
                 let is_closed = is_parked;
                 conclude(draft, rules, End::of(told, Ending::Cancelled, is_closed))
             })
-            .await?;
-        match changed {
-            Ok(record) => {
-                let is_driven = live.order(Order::Cancel(rule));
-                if is_stopped {
-                    self.parked.forget(&live);
-                    if !is_driven {
-                        self.keep(&live);
-                    }
+            .await;
+        if changed.is_err() {
+            self.once_known(&live, async move |engine, live| {
+                let record = live.record();
+                let is_stopped = record.task.ending().is_some();
+                if is_stopped || record.task.cancel_wished_at.is_some() {
+                    engine.cancelled(&live, rule, is_stopped);
                 }
+            });
+        }
+        match changed? {
+            Ok(record) => {
+                self.cancelled(&live, rule, is_stopped);
                 Ok(record)
             }
             Err(Refusal::AlreadyOver | Refusal::NotOutstanding) => {
                 Err(CancelError::AlreadyOver(live.record()))
+            }
+        }
+    }
+
+    /// A cancellation is on disk: whoever drives the task is told. `is_stopped`: it is over by it.
+    fn cancelled(&self, live: &Arc<Live>, rule: CancelRule, is_stopped: bool) {
+        let is_driven = live.order(Order::Cancel(rule));
+        if is_stopped {
+            self.parked.forget(live);
+            if !is_driven {
+                self.keep(live);
             }
         }
     }
@@ -488,7 +521,19 @@ impl Engine {
         key: QuestionKey,
         reply: Reply,
     ) -> Result<Answered, taskgate_store::Error> {
-        let taken = self.change(&live, |draft| draft.task(Command::TakeAnswer(key.clone()))).await?;
+        let taken = match self.change(&live, |draft| draft.task(Command::TakeAnswer(key.clone()))).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                // If it was taken, nobody can give it again.
+                self.once_known(&live, async move |_, live| {
+                    if live.record().task.answering.contains_key(&key) {
+                        let (settled, _) = oneshot::channel();
+                        live.order(Order::Forward { key, reply, settled });
+                    }
+                });
+                return Err(error);
+            }
+        };
         if taken.is_err() {
             return Ok(Answered::NotOutstanding);
         }
@@ -574,7 +619,7 @@ impl Engine {
     /// Whoever recorded a call shows it in memory a moment after it is on disk. A handle made in that moment would never
     /// hear of the end, so it is waited for.
     async fn watch(&self, mut record: Record) -> Result<Option<Handle>, taskgate_store::Error> {
-        let patience = tokio::time::Instant::now() + TURN_PATIENCE;
+        let patience = tokio::time::Instant::now() + INSERT_PATIENCE;
         loop {
             let inserted = self.registry.inserted.notified();
             tokio::pin!(inserted);
@@ -598,7 +643,8 @@ impl Engine {
 
     /// Decides, appends and publishes: the one way by which a record changes.
     ///
-    /// The inner result is the decision's refusal; the newest record comes back also when nothing changed.
+    /// The inner result is the decision's refusal; the newest record comes back also when nothing changed. After an error
+    /// nothing was changed, unless [`Live::is_in_doubt`]: then see [`Engine::once_known`].
     pub(crate) async fn change<R>(
         self: &Arc<Self>,
         live: &Live,
@@ -624,7 +670,7 @@ impl Engine {
         live: &Live,
         decide: impl FnOnce(&mut Draft) -> Result<(), R>,
     ) -> Result<Result<Arc<Record>, R>, AppendError> {
-        let _turn = taken(live).await?;
+        let mut turn = self.turn(live).await?;
         let current = live.record();
         let mut draft = Draft::of(&current, self.parts.clock.now());
         if let Err(refusal) = decide(&mut draft) {
@@ -635,7 +681,14 @@ impl Engine {
         if taskgate_seeded::is(Bug::ShowBeforeAppend) {
             live.publish(record.clone());
         }
-        self.parts.store.append(record.clone(), changes).await?;
+        match self.append(&record, changes, DOUBT_PATIENCE).await {
+            Ok(()) => {}
+            Err(Unwritten::Not(error) | Unwritten::Overtaken(error)) => return Err(error),
+            Err(Unwritten::InDoubt(error)) => {
+                self.doubt(live, &mut turn, record);
+                return Err(error.into());
+            }
+        }
         live.publish(record.clone());
         self.published(&current, &record);
         Ok(Ok(record))
@@ -664,16 +717,8 @@ impl Engine {
 /// How long a client waits for its answer to reach the back before it is acknowledged all the same.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a client's wish waits behind an append that the store does not take.
-const TURN_PATIENCE: Duration = Duration::from_secs(5);
-
-/// A driver keeps its turn while the disk takes nothing; a client must hear so instead of hanging.
-pub(crate) async fn taken(live: &Live) -> Result<tokio::sync::MutexGuard<'_, ()>, taskgate_store::Error> {
-    tokio::time::timeout(TURN_PATIENCE, live.turn.lock()).await.map_err(|_| {
-        let source = Box::from("an earlier change of this task still waits for the disk");
-        taskgate_store::Error::Backend { doing: "write to the store", source }
-    })
-}
+/// How long to wait for a task that is on disk to be shown in memory.
+const INSERT_PATIENCE: Duration = Duration::from_secs(5);
 
 fn refused(error: CreateError) -> SubmitError {
     match error {

@@ -6,7 +6,7 @@ use taskgate_core::id::{Principal, TaskId};
 use taskgate_store::Unfetched;
 use taskgate_store::record::Record;
 
-use crate::engine::{Engine, taken};
+use crate::engine::Engine;
 
 impl Engine {
     /// Notes that a client was given the final result of a task. The first time counts. It is no change of the task:
@@ -25,13 +25,17 @@ impl Engine {
         .await;
     }
 
-    async fn fetched_now(&self, principal: &Principal, id: &TaskId) -> Result<(), taskgate_store::Error> {
+    async fn fetched_now(
+        self: &Arc<Self>,
+        principal: &Principal,
+        id: &TaskId,
+    ) -> Result<(), taskgate_store::Error> {
         let at = self.parts.clock.now();
         let Some(live) = self.known(principal, id) else {
             return self.parts.store.fetched(principal, id, at).await;
         };
         // A late word on the operation must not be decided on the record as it was before this.
-        let _turn = taken(&live).await?;
+        let _turn = self.turn(&live).await?;
         let current = live.record();
         if current.task.ending().is_none() || current.fetched.is_some() {
             return Ok(());

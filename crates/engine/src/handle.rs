@@ -13,6 +13,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::audit;
 use crate::back::Reply;
+use crate::written::InDoubt;
 
 /// What a call says while it runs. Nothing depends on it.
 #[derive(Clone, Debug)]
@@ -88,8 +89,11 @@ impl Handle {
 pub(crate) struct Live {
     /// The newest version that is on disk.
     newest: watch::Sender<Arc<Record>>,
-    /// Held while a decision is made and appended, so that decisions follow one another.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Held while a decision is made and appended, so that decisions follow one another. What is in it may be the newest
+    /// version on disk: see `written`.
+    pub(crate) turn: tokio::sync::Mutex<Option<InDoubt>>,
+    /// Whether there is something in it.
+    in_doubt: AtomicBool,
     /// Made when somebody listens.
     signals: Mutex<Option<broadcast::Sender<Signal>>>,
     /// Where replies to parked requests go.
@@ -113,7 +117,8 @@ impl Live {
     pub(crate) fn new(record: Arc<Record>) -> Live {
         Live {
             newest: watch::Sender::new(record),
-            turn: tokio::sync::Mutex::new(()),
+            turn: tokio::sync::Mutex::new(None),
+            in_doubt: AtomicBool::new(false),
             signals: Mutex::new(None),
             parked: Mutex::new(BTreeMap::new()),
             driver: Mutex::new(None),
@@ -173,6 +178,15 @@ impl Live {
     /// Whether it counts as finished.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_in_doubt(&self, is_in_doubt: bool) {
+        self.in_doubt.store(is_in_doubt, Ordering::Relaxed);
+    }
+
+    /// Whether nobody knows what its newest version is.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Relaxed)
     }
 
     /// Whether a driver holds an exchange for it.

@@ -300,7 +300,14 @@ impl Engine {
                 Ok(Some(next))
             }
             Err(AppendError::Conflict { .. }) => Ok(None),
-            Err(AppendError::Store(error)) => Err(error.into()),
+            // It may have been done all the same (INV-45).
+            Err(AppendError::Store(error)) => match self.parts.store.operation(&next.id).await {
+                Ok(Some(found)) if found == next => {
+                    self.learned(&entry, &next);
+                    Ok(Some(next))
+                }
+                Ok(_) | Err(_) => Err(error.into()),
+            },
         }
     }
 
@@ -355,7 +362,10 @@ impl Engine {
             }
             Ok(Err(())) => Err(ResolveError::OutOfStage(Box::new(LedgerEntry::of(&live.record())))),
             Err(AppendError::Conflict { .. }) => Ok(None),
-            Err(AppendError::Store(error)) => Err(error.into()),
+            Err(AppendError::Store(error)) => {
+                self.once_known(&live, async move |engine, live| engine.keep(&live));
+                Err(error.into())
+            }
         }
     }
 

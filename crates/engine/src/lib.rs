@@ -20,6 +20,7 @@
 //! - [`web`]: systems of record that are asked over HTTP, and webhooks
 //! - `objects`: operations that wait for another one on their object
 //! - `draft`: a decision on its way to the store
+//! - `written`: what became of a write that the store answered by an error
 //! - `slots`, `registry`: who may run now, and what is kept in memory
 
 mod audit;
@@ -44,6 +45,7 @@ pub mod rules;
 mod slots;
 mod visit;
 pub mod web;
+mod written;
 
 pub use engine::Engine;
 pub use handle::{Handle, Signal};

@@ -301,7 +301,7 @@ impl Engine {
     /// Ends what is not driven, and writes down what that says of the effect.
     pub(crate) async fn close(
         self: &Arc<Self>,
-        live: &Live,
+        live: &Arc<Live>,
         told: Do,
         fault: Fault,
         is_closed: bool,
@@ -313,8 +313,16 @@ impl Engine {
                 let concluded = conclude(draft, rules, End::of(told, Ending::Faulted(fault), is_closed));
                 if is_over { Ok(()) } else { concluded }
             })
-            .await?;
+            .await;
         if changed.is_err() {
+            self.once_known(live, async move |engine, live| {
+                if live.record().task.ending().is_some() {
+                    engine.parked.forget(&live);
+                }
+                engine.keep(&live);
+            });
+        }
+        if changed?.is_err() {
             tracing::error!(task = ?live.record().id, "recovery met a task that it could not close");
         }
         Ok(())

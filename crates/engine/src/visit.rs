@@ -108,8 +108,15 @@ impl Driver {
     pub(crate) fn call_anew(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let mut fits = false;
-            self.write(|draft| fits = draft.record().task.ending().is_none() && draft.operation(Do::Repeat))
+            let written = self
+                .write_down(|draft| {
+                    fits = draft.record().task.ending().is_none() && draft.operation(Do::Repeat);
+                })
                 .await;
+            if written.is_none() {
+                // The next start decides by what is on disk.
+                return;
+            }
             if !fits {
                 let lost = "a URL was visited, and the call can no longer be sent again".to_owned();
                 return self.ended(crate::back::Answer::Lost(lost)).await;

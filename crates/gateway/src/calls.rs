@@ -347,6 +347,13 @@ fn refused(error: SubmitError) -> Failure {
         SubmitError::Busy { .. } | SubmitError::TooManyTasks { .. } | SubmitError::Stopping => {
             RpcError::internal(sentence(&error.to_string())).into()
         }
+        SubmitError::InDoubt(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the store cannot say whether a call was recorded"
+            );
+            RpcError::internal(sentence(&SubmitError::InDoubt(error).to_string())).into()
+        }
         SubmitError::Store(error) => error.into(),
     }
 }

@@ -30,6 +30,9 @@ use crate::record::{Change, Record, Session};
 
 /// A durable home for records.
 ///
+/// An error says that something went wrong, and not that nothing was done: whoever must know reads the record again (notes
+/// 2.7). That answers it, since a command which has been answered, also by an error, changes nothing any more.
+///
 /// # Source
 /// notes 0.6, 2.4; R3.3, INV-01, INV-03, INV-04, INV-16, INV-25, INV-30, INV-45
 #[async_trait]

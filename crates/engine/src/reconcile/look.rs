@@ -40,6 +40,10 @@ impl Engine {
     pub(super) async fn look(self: &Arc<Self>, id: &OperationId) -> Result<(), taskgate_store::Error> {
         let Some(subject) = self.subject(id).await? else { return Ok(()) };
         let Inquiry::Reconciling { since, tries, next, last } = subject.entry.operation.inquiry else {
+            // If it came to that by a write of which the store could not say at once that it was done.
+            if let Inquiry::Person { .. } = subject.entry.operation.inquiry {
+                self.remind(&subject.entry);
+            }
             return Ok(());
         };
         let now = self.parts.clock.now();
@@ -189,7 +193,10 @@ impl Engine {
                 Ok(_) => engine.keep(&live),
                 // Somebody else wrote it, and it is read again.
                 Err(AppendError::Conflict { .. }) => {}
-                Err(AppendError::Store(error)) => return Err(error),
+                Err(AppendError::Store(error)) => {
+                    engine.once_known(&live, async move |engine, live| engine.keep(&live));
+                    return Err(error);
+                }
             }
             Ok(())
         })

@@ -44,7 +44,17 @@ impl Engine {
                 }
                 // Somebody else wrote it: it is read again.
                 Ok(Err(())) | Err(AppendError::Conflict { .. }) => Ok(false),
-                Err(AppendError::Store(error)) => Err(error),
+                Err(AppendError::Store(error)) => {
+                    engine.once_known(&live, async move |engine, live| {
+                        engine.keep(&live);
+                        if live.record().operation.stage == Stage::Prepared
+                            && let Err(error) = engine.begin(&live).await
+                        {
+                            tracing::error!(task = ?live.record().id, %error, "could not send a call again");
+                        }
+                    });
+                    Err(error)
+                }
             }
         })
         .await

@@ -8,6 +8,7 @@
 mod audit;
 mod calls;
 mod crash;
+mod doubtful;
 mod fetched;
 mod ledger;
 mod parked;
