@@ -60,6 +60,9 @@ fn command() -> impl Strategy<Value = Command> {
         1 => verdict().prop_map(move |verdict| {
             Command::Attest(Attestation { verdict, name: text(), reason: text() })
         }),
+        1 => verdict().prop_map(move |verdict| {
+            Command::Correct(Attestation { verdict, name: text(), reason: text() })
+        }),
         1 => standing().prop_map(move |standing| Command::Clear { standing, what: text() }),
         1 => Just(Command::Note(text())),
     ]

@@ -656,12 +656,12 @@ impl Driver {
                         decide(&mut draft);
                         kept = draft.finish().map(|(record, changes)| (Arc::new(record), changes));
                     }
-                    let Some((record, changes)) = kept.clone() else { return Some(current) };
-                    match self.engine.append(&record, changes, Duration::ZERO).await {
+                    let Some((record, changes)) = &mut kept else { return Some(current) };
+                    match self.engine.append(record, changes, Duration::ZERO).await {
                         Ok(()) => {
                             self.live.publish(record.clone());
-                            self.engine.published(&current, &record);
-                            return Some(record);
+                            self.engine.published(&current, record);
+                            return Some(record.clone());
                         }
                         Err(Unwritten::Overtaken(error)) => {
                             tracing::error!(task = ?current.id, %error, "record changed behind our back");

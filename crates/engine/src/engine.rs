@@ -264,12 +264,7 @@ impl Engine {
             Ok(Made::Known(Created::Joined(earlier))) => {
                 self.registry.discharge(&new.principal);
                 leave(&self, place);
-                let is_again = earlier.call.frame.is_some() && earlier.call.frame == record.call.frame;
-                let id = earlier.operation_id.clone();
-                if let Some(handle) = self.watch(*earlier).await? {
-                    return Ok(if is_again { Submitted::Again(handle) } else { Submitted::Joined(handle) });
-                }
-                return self.known_only(&id).await;
+                return self.joined(&new.call, *earlier).await;
             }
             Ok(Made::Known(Created::Known(known))) => {
                 self.registry.discharge(&new.principal);
@@ -306,6 +301,31 @@ impl Engine {
             }
         }
         Ok(Submitted::Started(handle))
+    }
+
+    /// What a [`Engine::submit`] of this call would join or be refused for, if that is a call that was made before; `None` if
+    /// it would be sent. It needs no server, and writes nothing.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: its key stands for another request, or the store could not.
+    pub async fn earlier(&self, new: &NewCall) -> Result<Option<Submitted>, SubmitError> {
+        let record = Arc::new(self.record(new));
+        match self.parts.store.earlier(record, new.join).await.map_err(refused)? {
+            None | Some(Created::New) => Ok(None),
+            Some(Created::Joined(earlier)) => self.joined(&new.call, *earlier).await.map(Some),
+            Some(Created::Known(known)) => Ok(Some(Submitted::Known(known))),
+        }
+    }
+
+    /// A call is one that was made before.
+    async fn joined(&self, call: &Call, earlier: Record) -> Result<Submitted, SubmitError> {
+        let is_again = earlier.call.frame.is_some() && earlier.call.frame == call.frame;
+        let id = earlier.operation_id.clone();
+        match self.watch(earlier).await? {
+            Some(handle) if is_again => Ok(Submitted::Again(handle)),
+            Some(handle) => Ok(Submitted::Joined(handle)),
+            None => self.known_only(&id).await,
+        }
     }
 
     /// What the ledger knows of an operation whose task went in this moment.
@@ -656,11 +676,9 @@ impl Engine {
             Err(conflict @ AppendError::Conflict { .. }) => {
                 // One process owns the file and takes turns per record, so nobody else can have written.
                 tracing::error!(task = ?live.record().id, error = %conflict, "record changed behind our back");
-                Err(taskgate_store::Error::Backend {
-                    doing: "append to a record",
-                    source: Box::new(conflict),
-                })
+                Err(behind_our_back(conflict))
             }
+            Err(given @ AppendError::KeyGiven { .. }) => Err(behind_our_back(given)),
         }
     }
 
@@ -676,12 +694,12 @@ impl Engine {
         if let Err(refusal) = decide(&mut draft) {
             return Ok(Err(refusal));
         }
-        let Some((record, changes)) = draft.finish() else { return Ok(Ok(current)) };
-        let record = Arc::new(record);
+        let Some((record, mut changes)) = draft.finish() else { return Ok(Ok(current)) };
         if taskgate_seeded::is(Bug::ShowBeforeAppend) {
-            live.publish(record.clone());
+            live.publish(Arc::new(record.clone()));
         }
-        match self.append(&record, changes, DOUBT_PATIENCE).await {
+        let mut record = Arc::new(record);
+        match self.append(&mut record, &mut changes, DOUBT_PATIENCE).await {
             Ok(()) => {}
             Err(Unwritten::Not(error) | Unwritten::Overtaken(error)) => return Err(error),
             Err(Unwritten::InDoubt(error)) => {

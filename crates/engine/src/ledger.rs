@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use taskgate_core::id::{OperationId, WorkflowName};
 use taskgate_core::operation::{
-    Attestation, Command as Do, Doubt, HandOff, Operation, OutOfStage, Outcome, Receipt, Stage, Text, Verdict,
+    Attestation, Command as Do, Doubt, Event, HandOff, Operation, OutOfStage, Outcome, Receipt, Stage, Text, Verdict,
 };
 use taskgate_core::task::{Command, Ending, Fault, Found, Refusal};
-use taskgate_core::time::Millis;
+use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_store::AppendError;
 use taskgate_store::ledger::{After, Happening, LedgerEntry, Which};
 use taskgate_store::record::Record;
@@ -175,6 +175,25 @@ pub(crate) fn found(operation: &Operation, why: Option<&Text>) -> Fault {
     }
 }
 
+/// Hands an operation to a person whose effect was made after all, though its key was given to the operation `to` in the
+/// belief that it was not: there may be two effects where there should be one.
+pub(crate) fn twice(
+    operation: &mut Operation,
+    now: UnixMillis,
+    id: &OperationId,
+    to: &OperationId,
+) -> Vec<Event> {
+    tracing::error!(
+        operation = %id, key_given_to = %to,
+        "an effect was made after all, though its key was given to another operation: it may have been made twice"
+    );
+    let note = Text::new(&format!("its key was given to {to} meanwhile, so this may have been done twice"));
+    let events = operation.decide(now, Do::HandOff { why: HandOff::Contradiction, note: Some(note) });
+    let events = events.unwrap_or_default();
+    events.iter().for_each(|event| operation.apply(event));
+    events
+}
+
 impl Engine {
     /// Reads one operation, whether its task is kept or not: for the person at this machine, never for a caller (R6.1).
     ///
@@ -205,7 +224,8 @@ impl Engine {
         self.parts.store.history(id).await
     }
 
-    /// A person says what became of an effect. What is confirmed stands against it (R4.3).
+    /// A person says what became of an effect. What is confirmed stands against it (R4.3), and so does what a person said
+    /// before: see [`Engine::correct`].
     ///
     /// # Errors
     /// [`ResolveError`]; then nothing was written.
@@ -218,6 +238,33 @@ impl Engine {
             return Err(ResolveError::NoReason);
         }
         self.tell(id, Do::Attest(attestation)).await
+    }
+
+    /// As [`Engine::attest`], in the place of what a person said before. The history keeps both.
+    ///
+    /// # Errors
+    /// [`ResolveError`]; then nothing was written.
+    pub async fn correct(
+        self: &Arc<Self>,
+        id: &OperationId,
+        attestation: Attestation,
+    ) -> Result<LedgerEntry, ResolveError> {
+        if attestation.name.is_empty() || attestation.reason.is_empty() {
+            return Err(ResolveError::NoReason);
+        }
+        self.tell(id, Do::Correct(attestation)).await
+    }
+
+    /// The operation that the key of `entry` stands for now, if that is another: it was given free since, because it was
+    /// certain that `entry` did nothing. For the person at this machine.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn key_given_to(
+        &self,
+        entry: &LedgerEntry,
+    ) -> Result<Option<OperationId>, taskgate_store::Error> {
+        self.parts.store.key_given_to(entry).await
     }
 
     /// Has the system of record asked now: sooner than it was due, or again though a person was to decide.
@@ -294,12 +341,18 @@ impl Engine {
         events.iter().for_each(|event| next.operation.apply(event));
         next.version += 1;
         next.updated = now.max(entry.updated);
-        match self.parts.store.settle(next.clone(), events).await {
+        let mut settled = self.parts.store.settle(next.clone(), events.clone()).await;
+        if let Err(AppendError::KeyGiven { to }) = &settled {
+            let told = twice(&mut next.operation, next.updated, &next.id, to);
+            settled = self.parts.store.settle(next.clone(), [events, told].concat()).await;
+        }
+        match settled {
             Ok(()) => {
                 self.learned(&entry, &next);
                 Ok(Some(next))
             }
-            Err(AppendError::Conflict { .. }) => Ok(None),
+            // Who has the key changed in between.
+            Err(AppendError::Conflict { .. } | AppendError::KeyGiven { .. }) => Ok(None),
             // It may have been done all the same (INV-45).
             Err(AppendError::Store(error)) => match self.parts.store.operation(&next.id).await {
                 Ok(Some(found)) if found == next => {
@@ -338,6 +391,7 @@ impl Engine {
             | Do::Reconcile { .. }
             | Do::Probed(_)
             | Do::Attest(_)
+            | Do::Correct(_)
             | Do::Clear { .. }
             | Do::Note(_) => None,
         };
@@ -361,7 +415,7 @@ impl Engine {
                 Ok(Some(LedgerEntry::of(&record)))
             }
             Ok(Err(())) => Err(ResolveError::OutOfStage(Box::new(LedgerEntry::of(&live.record())))),
-            Err(AppendError::Conflict { .. }) => Ok(None),
+            Err(AppendError::Conflict { .. } | AppendError::KeyGiven { .. }) => Ok(None),
             Err(AppendError::Store(error)) => {
                 self.once_known(&live, async move |engine, live| engine.keep(&live));
                 Err(error.into())

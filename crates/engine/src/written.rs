@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::engine::Engine;
 use crate::handle::Live;
+use crate::ledger::twice;
 
 /// How long a client's wish waits behind an append that the store does not take.
 const TURN_PATIENCE: Duration = Duration::from_secs(5);
@@ -71,14 +72,27 @@ impl Engine {
     }
 
     /// Appends, and finds out within `patience` whether it was done.
+    ///
+    /// It may overturn what the operation's key was given free for: then a person is told in the same commit, and `record`
+    /// and `changes` say so from here on.
     pub(crate) async fn append(
         &self,
-        record: &Arc<Record>,
-        changes: Vec<Change>,
+        record: &mut Arc<Record>,
+        changes: &mut Vec<Change>,
         patience: Duration,
     ) -> Result<(), Unwritten> {
-        let error = match self.parts.store.append(record.clone(), changes).await {
+        let mut answered = self.parts.store.append(record.clone(), changes.clone()).await;
+        if let Err(AppendError::KeyGiven { to }) = &answered {
+            let mut told = Record::clone(record);
+            let events = twice(&mut told.operation, told.updated, &told.operation_id, to);
+            changes.extend(events.into_iter().map(Change::Operation));
+            *record = Arc::new(told);
+            answered = self.parts.store.append(record.clone(), changes.clone()).await;
+        }
+        let error = match answered {
             Ok(()) => return Ok(()),
+            // It was told, so only a defect of ours can be answered so.
+            Err(given @ AppendError::KeyGiven { .. }) => return Err(Unwritten::Not(given)),
             Err(AppendError::Store(error)) => error,
             Err(conflict @ AppendError::Conflict { .. }) => {
                 // It may be by an earlier try of this very write.

@@ -72,6 +72,14 @@ impl Store for SlowStore {
         })
         .await
     }
+    async fn earlier(&self, record: Arc<Record>, join: Join) -> Result<Option<Created>, CreateError> {
+        let earlier = self.store.earlier(record, join).await;
+        self.read(async { Ok(()) }).await?;
+        earlier
+    }
+    async fn key_given_to(&self, entry: &LedgerEntry) -> Result<Option<OperationId>, Error> {
+        self.read(self.store.key_given_to(entry)).await
+    }
     async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError> {
         self.write(async {
             self.store.append(record.clone(), changes).await?;

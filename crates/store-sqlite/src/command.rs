@@ -3,6 +3,7 @@
 mod append;
 mod create;
 mod fetched;
+mod keys;
 mod operation;
 mod purge;
 mod questions;
@@ -16,13 +17,15 @@ use crate::fault::Problem;
 #[cfg(test)]
 pub(crate) use self::{
     append::FIND,
-    create::{FIND_FRAME, FIND_KEY, FIND_SAME_CALL},
+    create::{FIND_FRAME, FIND_SAME_CALL},
     fetched::FETCHED,
+    keys::FIND_KEY,
     purge::EXPIRED,
 };
 pub(crate) use append::{Append, Appended};
-pub(crate) use create::{Create, CreatedOr};
+pub(crate) use create::{Create, CreatedOr, Earlier};
 pub(crate) use fetched::Fetched;
+pub(crate) use keys::given_to;
 pub(crate) use purge::Purge;
 pub(crate) use session::{EndSession, ExpireSessions, PutSession};
 pub(crate) use settle::{Retire, Settle};

@@ -33,8 +33,8 @@ use taskgate_store::record::{Change, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
 use crate::command::{
-    Append, Appended, Create, CreatedOr, EndSession, ExpireSessions, Fetched, Purge, PutSession, Retire,
-    Settle,
+    Append, Appended, Create, CreatedOr, Earlier, EndSession, ExpireSessions, Fetched, Purge, PutSession,
+    Retire, Settle,
 };
 use crate::health::Health;
 use crate::reader::Readers;
@@ -90,11 +90,14 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError> {
-        match self.writer.run(Create { record, join }).await? {
-            CreatedOr::Created(created) => Ok(created),
-            CreatedOr::KeyReused => Err(CreateError::KeyReused),
-            CreatedOr::KeyElsewhere => Err(CreateError::KeyElsewhere),
-            CreatedOr::ObjectBusy(busy) => Err(CreateError::ObjectBusy(busy)),
+        self.writer.run(Create { record, join }).await?.into()
+    }
+
+    async fn earlier(&self, record: Arc<Record>, join: Join) -> Result<Option<Created>, CreateError> {
+        let create = Create { record, join };
+        match self.readers.read("look for an earlier call", |database| create.earlier(database))? {
+            Earlier::Nothing { .. } => Ok(None),
+            Earlier::Call(found) => Result::from(found).map(Some),
         }
     }
 
@@ -103,6 +106,7 @@ impl Store for SqliteStore {
         match self.writer.run(Append { record, changes }).await? {
             Appended::Done => Ok(()),
             Appended::Conflict { found } => Err(AppendError::Conflict { expected, found }),
+            Appended::KeyGiven { to } => Err(AppendError::KeyGiven { to }),
         }
     }
 
@@ -149,6 +153,10 @@ impl Store for SqliteStore {
             .read("list operations", |database| row::operations(database, which, after.as_ref(), limit))
     }
 
+    async fn key_given_to(&self, entry: &LedgerEntry) -> Result<Option<OperationId>, Error> {
+        self.readers.read("read a key", |database| command::given_to(database, entry))
+    }
+
     async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {
         self.readers.read("read a history", |database| row::history(database, id))
     }
@@ -162,6 +170,7 @@ impl Store for SqliteStore {
         match self.writer.run(Settle { entry, changes }).await? {
             Appended::Done => Ok(()),
             Appended::Conflict { found } => Err(AppendError::Conflict { expected, found }),
+            Appended::KeyGiven { to } => Err(AppendError::KeyGiven { to }),
         }
     }
 
@@ -193,6 +202,17 @@ impl Store for SqliteStore {
         self.health.close();
         self.readers.close();
         self.writer.close().await;
+    }
+}
+
+impl From<CreatedOr> for Result<Created, CreateError> {
+    fn from(outcome: CreatedOr) -> Result<Created, CreateError> {
+        match outcome {
+            CreatedOr::Created(created) => Ok(created),
+            CreatedOr::KeyReused => Err(CreateError::KeyReused),
+            CreatedOr::KeyElsewhere => Err(CreateError::KeyElsewhere),
+            CreatedOr::ObjectBusy(busy) => Err(CreateError::ObjectBusy(busy)),
+        }
     }
 }
 

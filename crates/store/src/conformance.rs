@@ -11,6 +11,7 @@ pub mod create;
 pub mod fetched;
 pub mod frame;
 pub mod join;
+pub mod keys;
 pub mod ledger;
 pub mod list;
 pub mod purge;
@@ -59,6 +60,17 @@ macro_rules! conformance {
                 design_3_an_effect_that_was_found_out_after_a_lost_answer_is_joined
                 design_3_a_call_after_a_tool_s_own_error_is_a_new_one
                 design_3_a_result_that_nobody_fetched_is_joined
+            }
+            keys {
+                r4_6_a_key_is_given_free_when_it_is_certain_that_nothing_was_done
+                r4_6_no_other_operation_gives_its_key_free
+                r4_6_a_read_keeps_its_key_as_long_as_its_answer
+                r4_6_a_business_key_is_given_free_for_everybody
+                inv_16_of_many_at_once_under_a_key_given_free_one_is_new
+                r3_3_a_frame_still_leads_to_a_call_that_gave_its_key_free
+                design_7_a_key_given_free_stays_so_when_its_object_is_busy
+                r4_6_two_effects_under_one_key_are_never_passed_over
+                r4_8_an_operation_that_gave_its_key_free_goes_without_it
             }
             frame {
                 r3_3_a_frame_that_comes_again_is_the_call_that_it_was

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use taskgate_core::operation::{Operation, Outcome, Stage};
+use taskgate_core::operation::{HandOff, Inquiry, Operation, Outcome, Stage, Verdict};
 use taskgate_core::task::{QuestionKey, State, Task};
 
 use crate::Error;
+use crate::codec::columns::{EndingKind, StateKind};
+use crate::ledger::LedgerEntry;
 use crate::record::{Change, Record};
 
 /// A breach. Only a defect of ours can ask for one.
@@ -24,6 +26,9 @@ pub enum Breach {
     /// A person's word gives way to what is confirmed, and to nothing else (design 7).
     #[error("an attested outcome gives way to a confirmed one only")]
     AttestedStays,
+    /// What is under way, certain or of no effect is not asked after (design 7).
+    #[error("there is nothing to be asked after")]
+    NothingToAsk,
     /// A question goes from asked to answering to closed, and its key is never used again (INV-20).
     #[error("a question cannot go back, nor its key be used again")]
     QuestionGoesBack,
@@ -71,6 +76,9 @@ pub fn check(
 /// # Errors
 /// The rule that forbids it.
 pub fn outcome(old: &Operation, new: &Operation) -> Result<(), Breach> {
+    if !may_be_asked_after(new) {
+        return Err(Breach::NothingToAsk);
+    }
     match (&old.stage, &new.stage) {
         (Stage::Settled(Outcome::Confirmed(_)), now) if old.stage != *now => Err(Breach::ConfirmedIsFinal),
         (
@@ -89,6 +97,79 @@ pub fn outcome(old: &Operation, new: &Operation) -> Result<(), Breach> {
             _,
         ) => Ok(()),
     }
+}
+
+/// A contradiction waits for a person whatever is held.
+fn may_be_asked_after(operation: &Operation) -> bool {
+    match (operation.inquiry, &operation.stage) {
+        (Inquiry::Idle, _)
+        | (_, Stage::Unknown(_) | Stage::Settled(Outcome::Reported(_) | Outcome::Assumed))
+        | (Inquiry::Person { why: HandOff::Contradiction, .. }, Stage::Settled(_)) => true,
+        (
+            Inquiry::Reconciling { .. } | Inquiry::Person { .. },
+            Stage::Prepared
+            | Stage::Dispatched { .. }
+            | Stage::Observing { .. }
+            | Stage::Settled(Outcome::NoneExpected | Outcome::Confirmed(_) | Outcome::Attested(_)),
+        ) => false,
+    }
+}
+
+/// Whether a new operation may take the key over that `entry` has: its task is over or gone, and it is certain that
+/// nothing was done (R4.6). What is unknown, open, assumed, or only its server's word keeps its key for good.
+///
+/// A read-only call did nothing whatever became of it. It gives its key free when it has no answer that another could be
+/// given.
+#[must_use]
+pub fn gives_key_free(entry: &LedgerEntry) -> bool {
+    let is_over = entry.kept.is_none_or(|kept| kept.state == StateKind::Over);
+    let is_nothing = match &entry.operation.stage {
+        Stage::Settled(Outcome::NoneExpected) => entry.kept.is_none_or(|kept| !is_answer(kept.ending)),
+        Stage::Settled(
+            Outcome::Reported(_) | Outcome::Confirmed(_) | Outcome::Attested(_) | Outcome::Assumed,
+        ) => entry.operation.is_surely_undone(),
+        Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => false,
+    };
+    is_over && is_nothing
+}
+
+/// Whether a task that ended so has an answer of its server's.
+fn is_answer(ending: Option<EndingKind>) -> bool {
+    match ending {
+        Some(EndingKind::Returned | EndingKind::ReturnedError | EndingKind::Raised) => true,
+        Some(
+            EndingKind::Cancelled
+            | EndingKind::FoundApplied
+            | EndingKind::FoundNotApplied
+            | EndingKind::AssumedNotApplied
+            | EndingKind::NeverSent
+            | EndingKind::OutcomeUnknown
+            | EndingKind::DeadlinePassed
+            | EndingKind::UpstreamLost
+            | EndingKind::UpstreamFault
+            | EndingKind::NoAnswer
+            | EndingKind::BudgetSpent,
+        )
+        | None => false,
+    }
+}
+
+/// Whether the word of a person that nothing was done gives way to the opposite, and nobody is told of that. Its key may
+/// have been given to another operation meanwhile, and then there may be two effects: a store takes such a change only
+/// together with one that hands it to a person.
+#[must_use]
+pub fn overturns(old: &Operation, new: &Operation) -> bool {
+    old.stage == Stage::Settled(Outcome::Attested(Verdict::NotApplied))
+        && match &new.stage {
+            Stage::Settled(Outcome::Attested(Verdict::Applied) | Outcome::Confirmed(Verdict::Applied)) => {
+                new.inquiry == Inquiry::Idle
+            }
+            Stage::Prepared
+            | Stage::Dispatched { .. }
+            | Stage::Observing { .. }
+            | Stage::Settled(_)
+            | Stage::Unknown(_) => false,
+        }
 }
 
 /// Whether `changes` may happen to a task that is over: there is one terminal event, and none of the task's after it

@@ -45,6 +45,10 @@ pub trait Store: Send + Sync + 'static {
     /// same call sent again, whatever else the record and `join` say (R3.3, design 4). A call with a key is always
     /// held to its key, whatever `join` says.
     ///
+    /// A key that its operation [gives free](law::gives_key_free) is no more than a key that nobody used: the new record takes
+    /// it over in the same commit, with the same request or another, and for a business key whoever asks. Its first event
+    /// says from which operation.
+    ///
     /// # Errors
     /// [`CreateError::KeyReused`] if the key stands for another request (R4.6). A key's scope is (principal, workflow, key),
     /// or (principal, server, tool, key) for a tool without a workflow. One of [`KeyScope::Tenant`] counts for all
@@ -56,6 +60,13 @@ pub trait Store: Send + Sync + 'static {
     /// [`KeyScope::Tenant`]: crate::record::KeyScope::Tenant
     async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError>;
 
+    /// What a [`Store::create`] of this record would find now instead of writing it; `None` if it would be a new one, or be
+    /// refused for its object. For answering a call that was made before without the means to carry it out.
+    ///
+    /// # Errors
+    /// As those of [`Store::create`] that come of its key.
+    async fn earlier(&self, record: Arc<Record>, join: Join) -> Result<Option<Created>, CreateError>;
+
     /// Replaces the record that is at version `record.version - 1` by `record`, and logs `changes` as the one event
     /// of that version.
     ///
@@ -63,7 +74,8 @@ pub trait Store: Send + Sync + 'static {
     /// task's lifetime, the operation's effect and replay. So does what [`Store::fetched`] wrote.
     ///
     /// # Errors
-    /// [`AppendError::Conflict`] if the stored version is another: reload, then decide again. An
+    /// [`AppendError::Conflict`] if the stored version is another: reload, then decide again. [`AppendError::KeyGiven`] if
+    /// the change [overturns](law::overturns) what its key was given free for: have it say that a person is told. An
     /// [`Error::Backend`] if the change breaks the [`law`], which only a defect of ours can ask for.
     async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError>;
 
@@ -112,6 +124,9 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<LedgerEntry>, Error>;
 
+    /// The operation that the key of `entry` stands for now, if that is another: it was given free, and taken over since.
+    async fn key_given_to(&self, entry: &LedgerEntry) -> Result<Option<OperationId>, Error>;
+
     /// Reads all that happened to an operation and its task, first things first. Empty for an unknown one.
     async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error>;
 
@@ -124,7 +139,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`AppendError::Conflict`] if the version is another, or the task is still kept: then it is for
-    /// [`Store::append`]. An [`Error::Backend`] if the change breaks the [`law`].
+    /// [`Store::append`]. [`AppendError::KeyGiven`] as there. An [`Error::Backend`] if the change breaks the [`law`].
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError>;
 
     /// Deletes up to `limit` operations with their history, keys and frames: those whose evidence need not be kept any
@@ -182,7 +197,7 @@ pub enum Join {
     /// as [`Record::takes_same_call`] and its task is still kept (design 3). It joins unkeyed calls only, and of
     /// several the first made.
     SameCall,
-    /// The call under the same idempotency key, finished or not (R4.6).
+    /// The call under the same idempotency key, finished or not (R4.6), unless that gives its key free.
     SameKey,
 }
 
@@ -224,6 +239,13 @@ pub enum AppendError {
         expected: u64,
         /// The stored one; `None` if the record is gone.
         found: Option<u64>,
+    },
+    /// The operation was held not to have been done, its key was given to another for that, and now it is to have been done
+    /// after all: that may be two effects under one key, and a person must be told in the same change.
+    #[error("the operation's key was given to {to}, so a person must be told of the change")]
+    KeyGiven {
+        /// The operation that has the key now.
+        to: OperationId,
     },
     /// The store could not.
     #[error(transparent)]

@@ -120,6 +120,10 @@ impl Store for MemoryStore {
         self.run(CommandKind::Create, |state| state.create(&record, join)).await
     }
 
+    async fn earlier(&self, record: Arc<Record>, join: Join) -> Result<Option<Created>, CreateError> {
+        self.run(CommandKind::Read, |state| state.earlier(&record, join)).await
+    }
+
     async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError> {
         self.run(CommandKind::Append, |state| state.append(&record, &changes)).await
     }
@@ -168,6 +172,10 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<LedgerEntry>, Error> {
         self.run(CommandKind::Read, |state| Ok(state.operations(which, after.as_ref(), limit))).await
+    }
+
+    async fn key_given_to(&self, entry: &LedgerEntry) -> Result<Option<OperationId>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.key_given_to(entry))).await
     }
 
     async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {

@@ -96,6 +96,9 @@ pub enum Command {
     },
     /// A person says what happened.
     Attest(Attestation),
+    /// A person says what happened in the place of what a person said before; as [`Command::Attest`] where nobody did. It
+    /// corrects nothing that is confirmed.
+    Correct(Attestation),
     /// The attempts so far are confirmed to have done nothing, and the workflow lets the operation be sent again: same
     /// operation, same key (notes 2.3). A look-up whose standing is [`Standing::Open`] clears nothing.
     Clear {

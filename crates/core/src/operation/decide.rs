@@ -73,6 +73,14 @@ impl Operation {
             Command::Probed(probed) => self.probed(now, probed),
             Command::HandOff { why, note } => self.hand_off(now, why, note),
             Command::Attest(attestation) => self.attest(attestation),
+            Command::Correct(attestation) => match &self.stage {
+                Stage::Settled(Outcome::Attested(_)) => Ok(vec![attested(attestation)]),
+                Stage::Prepared
+                | Stage::Dispatched { .. }
+                | Stage::Observing { .. }
+                | Stage::Settled(_)
+                | Stage::Unknown(_) => self.attest(attestation),
+            },
             Command::Clear { standing, what } => match &self.stage {
                 Stage::Unknown(_) if self.proves(standing) => {
                     Ok(vec![Event::Cleared { finding: Finding::NotApplied(standing), what }])
@@ -187,6 +195,15 @@ impl Operation {
         };
         let asked = |why| Event::HandedOff { at: now, why, note };
         match (&self.stage, self.inquiry, negative) {
+            // Two sources are at odds, whatever is held.
+            (Stage::Settled(Outcome::Confirmed(_) | Outcome::Attested(_)), inquiry, _)
+                if why == HandOff::Contradiction =>
+            {
+                match inquiry {
+                    Inquiry::Person { .. } => Ok(vec![]),
+                    Inquiry::Idle | Inquiry::Reconciling { .. } => Ok(vec![asked(why)]),
+                }
+            }
             (Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. }, _, _)
             | (Stage::Settled(Outcome::NoneExpected | Outcome::Confirmed(_) | Outcome::Attested(_)), _, _) => {
                 Err(OutOfStage)
@@ -204,27 +221,25 @@ impl Operation {
         }
     }
 
-    fn attest(&self, Attestation { verdict, name, reason }: Attestation) -> Decision {
+    fn attest(&self, attestation: Attestation) -> Decision {
+        let verdict = attestation.verdict;
         let is_disputed = match self.inquiry {
             Inquiry::Person { why: HandOff::Contradiction, .. } => true,
             Inquiry::Idle | Inquiry::Reconciling { .. } | Inquiry::Person { .. } => false,
         };
-        let attested = |name, reason| {
-            let evidence = Evidence::Person { name, reason };
-            Ok(vec![Event::Settled { outcome: Outcome::Attested(verdict), evidence }])
-        };
         match &self.stage {
             Stage::Unknown(_) | Stage::Settled(Outcome::Reported(_) | Outcome::Assumed) => {
-                attested(name, reason)
+                Ok(vec![attested(attestation)])
             }
             Stage::Settled(Outcome::Attested(held) | Outcome::Confirmed(held)) if *held == verdict => {
                 if is_disputed {
+                    let Attestation { name, reason, verdict: _ } = attestation;
                     Ok(vec![Event::Acknowledged { name, reason }])
                 } else {
                     Ok(vec![])
                 }
             }
-            Stage::Settled(Outcome::Attested(_)) if is_disputed => attested(name, reason),
+            Stage::Settled(Outcome::Attested(_)) if is_disputed => Ok(vec![attested(attestation)]),
             Stage::Prepared
             | Stage::Dispatched { .. }
             | Stage::Observing { .. }
@@ -335,6 +350,10 @@ impl Operation {
 enum IsUnderWay {
     MayBe,
     MustNotBe,
+}
+
+fn attested(Attestation { verdict, name, reason }: Attestation) -> Event {
+    Event::Settled { outcome: Outcome::Attested(verdict), evidence: Evidence::Person { name, reason } }
 }
 
 /// That `told` is the opposite of `held`, if it is.

@@ -221,6 +221,28 @@ impl Operation {
         }
     }
 
+    /// Whether it is certain that nothing was done, and nobody disputes that: no byte of it left us, or the system of record
+    /// or a person says so. What is only reported or assumed is not certain.
+    #[must_use]
+    pub fn is_surely_undone(&self) -> bool {
+        match (&self.stage, self.inquiry) {
+            (
+                Stage::Settled(
+                    Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied),
+                ),
+                Inquiry::Idle,
+            ) => true,
+            (
+                Stage::Prepared
+                | Stage::Dispatched { .. }
+                | Stage::Observing { .. }
+                | Stage::Settled(_)
+                | Stage::Unknown(_),
+                _,
+            ) => false,
+        }
+    }
+
     /// What a look-up asked at `asked` proves when it finds nothing, without a fence: something only once `settle` has
     /// passed since the last attempt's exchange was proved over. `settle` is what the operator says is longer than the
     /// server takes at most; `None` if nobody says.

@@ -125,6 +125,9 @@ fn learnings() -> Vec<Command> {
     let attest = |verdict| {
         Command::Attest(Attestation { verdict, name: text("Ann"), reason: text("saw the bank's page") })
     };
+    let correct = |verdict| {
+        Command::Correct(Attestation { verdict, name: text("Bob"), reason: text("that was another payment") })
+    };
     let hand_off = |why| Command::HandOff { why, note: None };
     let clear = |standing| Command::Clear { standing, what: text("said so") };
     vec![
@@ -143,8 +146,11 @@ fn learnings() -> Vec<Command> {
         hand_off(HandOff::NoRule),
         hand_off(HandOff::BudgetSpent),
         hand_off(HandOff::Assumed),
+        hand_off(HandOff::Contradiction),
         attest(Verdict::Applied),
         attest(Verdict::NotApplied),
+        correct(Verdict::Applied),
+        correct(Verdict::NotApplied),
         clear(Standing::Fenced),
         clear(Standing::Settled),
         clear(Standing::Open),
@@ -302,4 +308,16 @@ fn r5_5_texts_of_others_are_on_one_line_and_bounded() {
     assert!(long.as_str().starts_with("é é"));
     assert_eq!(Text::new("  a\u{7}b\r\n ").as_str(), "a b");
     assert!(Text::new("\n").is_empty());
+}
+
+/// Which operations are certain to have done nothing: what gives a key free (R4.6).
+#[test]
+fn r4_6_only_what_certainly_did_nothing_gives_its_key_free() {
+    let mut undone = String::new();
+    for (stage, inquiry) in inquired() {
+        if asked_after(&stage, inquiry, None).is_surely_undone() {
+            writeln!(undone, "{stage:?}, {inquiry:?}").unwrap();
+        }
+    }
+    assert_eq!(undone, "Settled(Attested(NotApplied)), Idle\nSettled(Confirmed(NotApplied)), Idle\n");
 }

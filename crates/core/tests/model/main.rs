@@ -56,6 +56,13 @@ fn always() -> Vec<Property<World>> {
                 || now.server.effects == 0
         }),
         Property::always(
+            "R4.6: what gives its key free did nothing and never will, unless a person was wrong",
+            |_, now: &Now| {
+                let is_attested = matches!(now.operation.stage, Stage::Settled(Outcome::Attested(_)));
+                !now.operation.is_surely_undone() || is_attested || now.server.effects == 0
+            },
+        ),
+        Property::always(
             "R4.5: that nothing was done is not reported of an earlier attempt that did it",
             |_, now: &Now| {
                 now.operation.stage != Stage::Settled(Outcome::Reported(Verdict::NotApplied))
@@ -91,6 +98,7 @@ const SOMETIMES: &[&str] = &[
     "Attested(Applied)",
     "Attested(NotApplied)",
     "Attested(NotApplied), and wrong",
+    "corrected",
     "Assumed",
     "Assumed, and wrong",
     "Reported(Applied) at the second attempt",

@@ -147,6 +147,7 @@ pub(crate) struct Now {
     pub(crate) look_up: Option<LookUp>,
     pub(crate) look_ups: u8,
     pub(crate) attested: bool,
+    pub(crate) corrected: bool,
     /// The first that was confirmed, and the first ending: they must stay.
     pub(crate) confirmed: Option<Verdict>,
     pub(crate) ended: Option<Ending>,
@@ -200,6 +201,7 @@ pub(crate) enum Step {
     Fence,
     HandOff,
     Attest(Verdict),
+    Correct(Verdict),
     Cancel(CancelRule),
     CancelGrace(usize),
 }
@@ -224,6 +226,7 @@ impl World {
             look_up: None,
             look_ups: 0,
             attested: false,
+            corrected: false,
             confirmed: None,
             ended: None,
             broken: None,
@@ -362,6 +365,14 @@ impl World {
                 steps.push(Step::Attest(Verdict::NotApplied));
             }
             Inquiry::Idle => {
+                if let Stage::Settled(Outcome::Attested(held)) = operation.stage
+                    && !now.corrected
+                {
+                    steps.push(Step::Correct(match held {
+                        Verdict::Applied => Verdict::NotApplied,
+                        Verdict::NotApplied => Verdict::Applied,
+                    }));
+                }
                 let is_reported =
                     matches!(operation.stage, Stage::Settled(Outcome::Reported(_) | Outcome::Assumed));
                 if self.has_probe && is_reported && now.look_ups < 2 {
@@ -487,6 +498,11 @@ impl World {
             Step::Attest(verdict) => {
                 now.attested = true;
                 now.tell(Command::Attest(Attestation { verdict, name: text(), reason: text() }));
+            }
+            Step::Correct(verdict) => {
+                now.corrected = true;
+                self.seen.note("corrected");
+                now.tell(Command::Correct(Attestation { verdict, name: text(), reason: text() }));
             }
             Step::Cancel(rule) => {
                 if now.operation.stage == Stage::Prepared && self.habit != Habit::SendsCancelled {

@@ -192,7 +192,7 @@ impl Engine {
                 // Refused if it ended in this moment.
                 Ok(_) => engine.keep(&live),
                 // Somebody else wrote it, and it is read again.
-                Err(AppendError::Conflict { .. }) => {}
+                Err(AppendError::Conflict { .. } | AppendError::KeyGiven { .. }) => {}
                 Err(AppendError::Store(error)) => {
                     engine.once_known(&live, async move |engine, live| engine.keep(&live));
                     return Err(error);

@@ -43,7 +43,7 @@ impl Engine {
                     Ok(true)
                 }
                 // Somebody else wrote it: it is read again.
-                Ok(Err(())) | Err(AppendError::Conflict { .. }) => Ok(false),
+                Ok(Err(())) | Err(AppendError::Conflict { .. } | AppendError::KeyGiven { .. }) => Ok(false),
                 Err(AppendError::Store(error)) => {
                     engine.once_known(&live, async move |engine, live| {
                         engine.keep(&live);

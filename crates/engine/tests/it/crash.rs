@@ -206,6 +206,12 @@ impl Store for DiesAfter {
     async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError> {
         self.alive(self.store.create(record, join)).await
     }
+    async fn earlier(&self, record: Arc<Record>, join: Join) -> Result<Option<Created>, CreateError> {
+        self.store.earlier(record, join).await
+    }
+    async fn key_given_to(&self, entry: &LedgerEntry) -> Result<Option<OperationId>, Error> {
+        self.store.key_given_to(entry).await
+    }
     async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError> {
         self.alive(self.store.append(record, changes)).await
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use taskgate_core::id::{Principal, TaskId};
-use taskgate_core::operation;
+use taskgate_core::id::{OperationId, Principal, TaskId};
+use taskgate_core::operation::{self, Outcome, Verdict};
 use taskgate_core::time::UnixMillis;
 use taskgate_seeded::Bug;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, StateKind, TaskColumns};
@@ -14,8 +14,9 @@ use taskgate_store::law::{self, Breach};
 use taskgate_store::record::{Change, Record};
 
 use super::operation::update;
-use super::{Command, questions};
+use super::{Command, keys, questions};
 use crate::fault::Problem;
+use crate::row;
 
 pub(crate) struct Append {
     pub(crate) record: Arc<Record>,
@@ -25,10 +26,12 @@ pub(crate) struct Append {
 pub(crate) enum Appended {
     Done,
     Conflict { found: Option<u64> },
+    KeyGiven { to: OperationId },
 }
 
 pub(crate) const FIND: &str =
-    "SELECT t.version, t.state, t.questions, t.operation_id, t.fetched_ms IS NULL AND o.frame IS NOT NULL
+    "SELECT t.version, t.state, t.questions, t.operation_id, t.fetched_ms IS NULL AND o.frame IS NOT NULL,
+        o.outcome
     FROM task t LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
     WHERE t.principal = ?1 AND t.task_id = ?2";
 
@@ -59,6 +62,7 @@ struct Stored {
     operation_id: String,
     /// Whether a result that is returned is one to be fetched.
     awaits_fetch: bool,
+    outcome: Option<i64>,
 }
 
 impl Command for Append {
@@ -79,6 +83,7 @@ impl Command for Append {
                     questions: row.get(2)?,
                     operation_id: row.get(3)?,
                     awaits_fetch: row.get(4)?,
+                    outcome: row.get(5)?,
                 })
             })
             .optional()?;
@@ -92,6 +97,9 @@ impl Command for Append {
         if was == StateKind::Over {
             law::after_the_end(&self.changes).map_err(|breach| breach.refused(Self::DOING))?;
         }
+        if let Some(to) = self.key_given(database, &stored)? {
+            return Ok(Appended::KeyGiven { to });
+        }
         self.task(database, stored.awaits_fetch)?;
         self.ending(database, was)?;
         questions::sync(database, principal, id, stored.questions, &record.task)?;
@@ -102,6 +110,21 @@ impl Command for Append {
 }
 
 impl Append {
+    /// The operation that has the key of this one, if that must be told together with this change.
+    fn key_given(&self, database: &Connection, stored: &Stored) -> Result<Option<OperationId>, Problem> {
+        let attested = Outcome::Attested(Verdict::NotApplied).code();
+        if stored.outcome != Some(attested) {
+            return Ok(None);
+        }
+        let Some(old) = row::entry(database, &self.record.principal, &stored.operation_id)? else {
+            return Ok(None);
+        };
+        if law::overturns(&old.operation, &self.record.operation) {
+            return keys::given_to(database, &old);
+        }
+        Ok(None)
+    }
+
     fn task(&self, database: &Connection, awaits_fetch: bool) -> Result<(), Problem> {
         let record = &*self.record;
         let task = TaskColumns::of(&record.task);

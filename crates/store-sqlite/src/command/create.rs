@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use taskgate_core::id::TaskId;
+use taskgate_core::id::{OperationId, TaskId};
 use taskgate_seeded::Bug;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, TaskColumns};
 use taskgate_store::codec::event::{self, EventRow};
@@ -14,7 +14,7 @@ use taskgate_store::record::Record;
 use taskgate_store::{Created, Join};
 
 use super::append::{close_attempt, insert_event, insert_payload};
-use super::{Command, operation, questions};
+use super::{Command, keys, operation, questions};
 use crate::fault::Problem;
 use crate::row;
 
@@ -33,10 +33,6 @@ pub(crate) enum CreatedOr {
 pub(crate) const FIND_FRAME: &str =
     "SELECT task_id, operation_id FROM operation WHERE principal = ?1 AND frame = ?2";
 
-pub(crate) const FIND_KEY: &str =
-    "SELECT digest, task_id, operation_id, coalesce(owner, principal) FROM idempotency
-    WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
-
 /// Left to itself, SQLite would read all tasks of that server to save the sorting of one or two.
 pub(crate) const FIND_SAME_CALL: &str = "SELECT task_id, operation_id FROM task INDEXED BY task_same_call
     WHERE principal = ?1 AND digest = ?2 AND server = ?3 AND tool = ?4 AND takes_same_call > 0
@@ -51,9 +47,6 @@ const INSERT_TASK: &str = "INSERT INTO task (
     ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
-const INSERT_KEY: &str = "INSERT INTO idempotency (
-        principal, server, tool, key, digest, task_id, operation_id, owner
-    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 impl Command for Create {
     type Outcome = CreatedOr;
@@ -64,15 +57,24 @@ impl Command for Create {
         if self.record.version != 1 {
             return Err(Breach::NotTheFirst.refused(Self::DOING).into());
         }
-        if let Some(earlier) = self.earlier(database)? {
-            return Ok(earlier);
-        }
+        let key_of = match self.earlier(database)? {
+            Earlier::Nothing { key_of } => key_of,
+            Earlier::Call(found) => return Ok(found),
+        };
         if let Some(busy) = row::beside(database, &self.record)? {
             return Ok(CreatedOr::ObjectBusy(busy));
         }
-        self.insert(database)?;
+        self.insert(database, key_of.as_ref())?;
         Ok(CreatedOr::Created(Created::New))
     }
+}
+
+/// What there is that a new record would repeat.
+pub(crate) enum Earlier {
+    /// Nothing, but perhaps an operation that gives its key free.
+    Nothing { key_of: Option<OperationId> },
+    /// A call that it joins, or that refuses it.
+    Call(CreatedOr),
 }
 
 /// An earlier call.
@@ -88,7 +90,8 @@ impl Found {
 }
 
 impl Create {
-    fn earlier(&self, database: &Connection) -> Result<Option<CreatedOr>, Problem> {
+    /// Looks for it, and writes nothing.
+    pub(crate) fn earlier(&self, database: &Connection) -> Result<Earlier, Problem> {
         let call = &self.record.call;
         let principal = self.record.principal.as_str();
         if let Some(frame) = call.frame
@@ -99,56 +102,51 @@ impl Create {
                 .query_row((principal, codec::frame_bytes(frame)), Found::read)
                 .optional()?;
             if let Some(found) = found {
-                return self.joined(database, &found, "operation").map(Some);
+                return self.joined(database, &found, "operation");
             }
         }
         if let Some(scope) = KeyColumns::of_record(&self.record) {
-            let found: Option<(Vec<u8>, Found, String)> = database
-                .prepare_cached(FIND_KEY)?
-                .query_row((&scope.principal, &scope.server, &scope.tool, &scope.key), |row| {
-                    let found = Found { task: row.get(1)?, operation: row.get(2)? };
-                    Ok((row.get(0)?, found, row.get(3)?))
-                })
-                .optional()?;
-            let Some((digest, found, owner)) = found else { return Ok(None) };
-            if owner != principal {
-                return Ok(Some(CreatedOr::KeyElsewhere));
+            let Some(key) = keys::find(database, &scope)? else {
+                return Ok(Earlier::Nothing { key_of: None });
+            };
+            if keys::is_free(database, &key)? {
+                return Ok(Earlier::Nothing { key_of: Some(OperationId(key.operation)) });
             }
-            if digest != call.digest && !taskgate_seeded::is(Bug::DigestIgnored) {
-                return Ok(Some(CreatedOr::KeyReused));
+            if key.owner != principal {
+                return Ok(Earlier::Call(CreatedOr::KeyElsewhere));
             }
-            return self.joined(database, &found, "idempotency").map(Some);
+            if key.digest != call.digest && !taskgate_seeded::is(Bug::DigestIgnored) {
+                return Ok(Earlier::Call(CreatedOr::KeyReused));
+            }
+            let found = Found { task: key.task, operation: key.operation };
+            return self.joined(database, &found, "idempotency");
         }
-        match self.join {
-            Join::SameCall => {
-                let found = database
-                    .prepare_cached(FIND_SAME_CALL)?
-                    .query_row((principal, call.digest, &call.server.0, &call.tool), Found::read)
-                    .optional()?;
-                found.map(|found| self.joined(database, &found, "task")).transpose()
-            }
-            Join::Never | Join::SameKey => Ok(None),
+        let found = match self.join {
+            Join::SameCall => database
+                .prepare_cached(FIND_SAME_CALL)?
+                .query_row((principal, call.digest, &call.server.0, &call.tool), Found::read)
+                .optional()?,
+            Join::Never | Join::SameKey => None,
+        };
+        match found {
+            Some(found) => self.joined(database, &found, "task"),
+            None => Ok(Earlier::Nothing { key_of: None }),
         }
     }
 
-    fn joined(
-        &self,
-        database: &Connection,
-        found: &Found,
-        table: &'static str,
-    ) -> Result<CreatedOr, Problem> {
+    fn joined(&self, database: &Connection, found: &Found, table: &'static str) -> Result<Earlier, Problem> {
         let Found { task, operation } = found;
         let id = TaskId::parse(task).map_err(|_| Place { table, row: task }.corrupt("task_id"))?;
         let principal = &self.record.principal;
         if let Some(record) = row::load(database, principal, &id)? {
-            return Ok(CreatedOr::Created(Created::Joined(Box::new(record))));
+            return Ok(Earlier::Call(CreatedOr::Created(Created::Joined(Box::new(record)))));
         }
         let entry = row::entry(database, principal, operation)?;
         let entry = Place { table, row: operation }.some("operation_id", entry)?;
-        Ok(CreatedOr::Created(Created::Known(Box::new(entry))))
+        Ok(Earlier::Call(CreatedOr::Created(Created::Known(Box::new(entry)))))
     }
 
-    fn insert(&self, database: &Connection) -> Result<(), Problem> {
+    fn insert(&self, database: &Connection, key_of: Option<&OperationId>) -> Result<(), Problem> {
         let record = &*self.record;
         let principal = record.principal.as_str();
         let id = record.id.expose();
@@ -189,24 +187,17 @@ impl Create {
         ])?;
         operation::insert(database, record)?;
         if let Some(scope) = KeyColumns::of_record(record) {
-            let owner = (scope.principal != principal).then_some(principal);
-            database.prepare_cached(INSERT_KEY)?.execute(params![
-                scope.principal,
-                scope.server,
-                scope.tool,
-                scope.key,
-                call.digest,
-                id,
-                record.operation_id.0,
-                owner,
-            ])?;
+            if key_of.is_some() {
+                keys::forget(database, &scope)?;
+            }
+            keys::insert(database, &scope, record)?;
         }
         insert_payload(database, principal, id, Part::Params, &call.params)?;
         if let Some(payload) = record.task.ending().and_then(|ending| EndingColumns::of(ending).payload) {
             insert_payload(database, principal, id, Part::Ending, payload)?;
         }
         questions::sync(database, principal, id, 0, &record.task)?;
-        let changes = event::creation(record);
+        let changes = event::creation(record, key_of);
         if let Some(class) = AttemptClass::of(&changes) {
             close_attempt(database, principal, &record.operation_id.0, record.updated, class)?;
         }

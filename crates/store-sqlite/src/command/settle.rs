@@ -11,7 +11,7 @@ use taskgate_store::ledger::LedgerEntry;
 use taskgate_store::record::Change;
 
 use super::append::log;
-use super::{Appended, Command, operation as ledger};
+use super::{Appended, Command, keys, operation as ledger};
 use crate::fault::Problem;
 use crate::row;
 
@@ -25,9 +25,6 @@ pub(crate) struct Retire {
     pub(crate) below: OperationId,
     pub(crate) limit: usize,
 }
-
-const DELETE_KEY: &str =
-    "DELETE FROM idempotency WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
 
 /// The operation last: its row says which the others are.
 const DELETE: [&str; 3] = [
@@ -53,6 +50,11 @@ impl Command for Settle {
             return Ok(Appended::Conflict { found: Some(old.version) });
         }
         law::outcome(&old.operation, &new.operation).map_err(|breach| breach.refused(Self::DOING))?;
+        if law::overturns(&old.operation, &new.operation)
+            && let Some(to) = keys::given_to(database, &old)?
+        {
+            return Ok(Appended::KeyGiven { to });
+        }
         ledger::update(database, new.principal.as_str(), &new.id.0, new.updated, &new.operation)?;
         let changes: Vec<_> = self.changes.iter().cloned().map(Change::Operation).collect();
         log(database, &old.principal, &old.task, new.version, new.updated, &EventRow::of(&changes))?;
@@ -68,13 +70,10 @@ impl Command for Retire {
     fn run(&self, database: &Connection) -> Result<usize, Problem> {
         let gone = row::retirable(database, self.before, &self.below, self.limit)?;
         for entry in &gone {
-            if let Some(key) = KeyColumns::of_entry(entry) {
-                database.prepare_cached(DELETE_KEY)?.execute((
-                    &key.principal,
-                    &key.server,
-                    &key.tool,
-                    &key.key,
-                ))?;
+            if let Some(scope) = KeyColumns::of_entry(entry)
+                && keys::given_to(database, entry)?.is_none()
+            {
+                keys::forget(database, &scope)?;
             }
             for sql in DELETE {
                 database.prepare_cached(sql)?.execute((

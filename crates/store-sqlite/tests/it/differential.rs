@@ -19,7 +19,7 @@ use taskgate_store::conformance::sample::{self, Told, id, session, somebody, str
 use taskgate_store::ledger::{After, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Conflict, Key, KeyScope, Object, Observed, Record};
-use taskgate_store::{Created, Join, Store, Whose};
+use taskgate_store::{CreateError, Created, Join, Store, Whose};
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -137,7 +137,7 @@ impl ReferenceStateMachine for Steps {
                 .prop_map(|(slot, call, key, frame, join, created, version, intent)| {
                     Step::Create { slot, call, key, frame, join, created, version, intent }
                 }),
-            14 => (slot(), prop::collection::vec(0..34_u8, 0..4), prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
+            14 => (slot(), prop::collection::vec(0..36_u8, 0..4), prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
                 .prop_map(|(slot, told, gap, now)| Step::Append { slot, told, gap, now }),
             2 => (slot(), 0..11_u8).prop_map(|(slot, how)| Step::Break { slot, how }),
             3 => (slot(), any::<bool>()).prop_map(|(slot, foreign)| Step::Load { slot, foreign }),
@@ -154,7 +154,7 @@ impl ReferenceStateMachine for Steps {
             3 => (0..5_u8, prop::option::of((0..20_u8, slot(), any::<bool>())), 0..6_u8)
                 .prop_map(|(which, after, limit)| Step::Operations { which, after, limit }),
             1 => slot().prop_map(|slot| Step::AheadOf { slot }),
-            3 => (slot(), 23..34_u8, prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
+            3 => (slot(), 23..36_u8, prop_oneof![9 => Just(0_i8), 1 => -1..3_i8], 0..20_u8)
                 .prop_map(|(slot, told, gap, now)| Step::Settle { slot, told, gap, now }),
             1 => (0..90_u8, slot(), 0..4_u8)
                 .prop_map(|(before, below, limit)| Step::Retire { before, below, limit }),
@@ -231,7 +231,14 @@ impl Twins {
                 record.task.lifetime.created = UnixMillis(created.into());
                 let join = [Join::Never, Join::SameCall, Join::SameKey][usize::from(join)];
                 let shared = Arc::new(record.clone());
+                let earlier = same!(self, store => store.earlier(Arc::clone(&shared), join));
                 let created = same!(self, store => store.create(Arc::clone(&shared), join));
+                // Whoever looks first is told what creating comes to, but for an object that is busy and a wrong version.
+                if version == 1
+                    && !matches!(&created, Err(CreateError::ObjectBusy(_) | CreateError::Store(_)))
+                {
+                    assert_eq!(matches!(earlier, Ok(None)), matches!(created, Ok(Created::New)));
+                }
                 if let Ok(Created::New) = created {
                     self.records.insert(slot, record);
                 }
@@ -281,6 +288,9 @@ impl Twins {
                 let id = operation_id(slot);
                 let _ = same!(self, store => store.operation(&id));
                 let _ = same!(self, store => store.history(&id));
+                if let Ok(Some(entry)) = same!(self, store => store.operation(&id)) {
+                    let _ = same!(self, store => store.key_given_to(&entry));
+                }
             }
             Step::Operations { which, after, limit } => {
                 let which = [Which::All, Which::Open, Which::Unknown, Which::Reconciling, Which::Waiting]
@@ -459,6 +469,9 @@ fn told_by(number: u8, now: UnixMillis) -> Vec<Told> {
         30 => sample::attest(Verdict::Applied),
         31 => sample::attest(Verdict::NotApplied),
         32 => sample::receive("tx-1"),
+        34 => sample::correct(Verdict::Applied),
+        // That a person decides, whatever is held.
+        35 => sample::hand_off(HandOff::Contradiction),
         33 => Told::Operation(operation::Command::Clear {
             standing: Standing::Fenced,
             what: operation::Text::new("nothing there"),

@@ -56,7 +56,7 @@ async fn tell_or(
     match store.append(Arc::new(next.clone()), changes).await {
         Ok(()) => Ok(next),
         Err(AppendError::Store(error)) => Err(error),
-        Err(AppendError::Conflict { .. }) => panic!("nobody else writes"),
+        Err(AppendError::Conflict { .. } | AppendError::KeyGiven { .. }) => panic!("nobody else writes"),
     }
 }
 

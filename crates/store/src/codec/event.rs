@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use taskgate_core::id::OperationId;
 use taskgate_core::operation::{self, Evidence, Inquiry, Operation, Stage, Text};
 use taskgate_core::task::{self, State};
 use taskgate_core::time::UnixMillis;
@@ -152,17 +153,22 @@ impl EventRow {
         Happening { version, at, kind: self.kind, lines: self.body.lines().map(str::to_owned).collect() }
     }
 
-    /// The first row of `record`: that it was made, and what had happened to it by then.
+    /// The first row of `record`: that it was made, and what had happened to it by then; and whose key it took over.
     #[must_use]
-    pub fn creation(record: &Record) -> EventRow {
-        EventRow::of(&creation(record))
+    pub fn creation(record: &Record, key_of: Option<&OperationId>) -> EventRow {
+        EventRow::of(&creation(record, key_of))
     }
 }
 
-/// Everything that a new record says has happened, so that the log adds up to the row (INV-04).
+/// Everything that a new record says has happened, so that the log adds up to the row (INV-04); and that its key was that
+/// of another operation before, if it was.
 #[must_use]
-pub fn creation(record: &Record) -> Vec<Change> {
+pub fn creation(record: &Record, key_of: Option<&OperationId>) -> Vec<Change> {
     let mut changes = vec![Change::Created];
+    if let Some(earlier) = key_of {
+        let text = format!("its key was given free by {earlier}, which certainly did nothing");
+        changes.push(Change::Operation(operation::Event::Noted { text: Text::new(&text) }));
+    }
     dispatches(&record.operation, &mut changes);
     let asked = record.task.outstanding().map(task::Asked::questions);
     for (key, question) in asked.into_iter().flatten().chain(&record.task.answering) {

@@ -336,6 +336,14 @@ pub fn attest(verdict: Verdict) -> Told {
     Told::Operation(operation::Command::Attest(attestation))
 }
 
+/// A person says something else than a person said before.
+#[must_use]
+pub fn correct(verdict: Verdict) -> Told {
+    let attestation =
+        Attestation { verdict, name: Text::new("Bob"), reason: Text::new("that was another one") };
+    Told::Operation(operation::Command::Correct(attestation))
+}
+
 /// A receipt says that the effect was made.
 #[must_use]
 pub fn receive(reference: &str) -> Told {

@@ -45,6 +45,7 @@ struct Keyed {
     digest: [u8; 32],
     owner: Principal,
     task: TaskId,
+    operation: OperationId,
 }
 
 impl State {
@@ -53,27 +54,14 @@ impl State {
         if record.version != 1 {
             return Err(Breach::NotTheFirst.refused(doing).into());
         }
+        if let Some(earlier) = self.earlier(record, join)? {
+            return Ok(earlier);
+        }
         let call = &record.call;
         let frame = call.frame.map(|frame| (record.principal.clone(), frame));
-        if let Some(task) = frame.as_ref().and_then(|frame| self.frames.get(frame)) {
-            return self.joined(&record.principal, task);
-        }
         let scope = KeyColumns::of_record(record);
-        if let Some(keyed) = scope.as_ref().and_then(|scope| self.keys.get(scope)) {
-            if keyed.owner != record.principal {
-                return Err(CreateError::KeyElsewhere);
-            }
-            if keyed.digest != call.digest {
-                return Err(CreateError::KeyReused);
-            }
-            return self.joined(&record.principal, &keyed.task);
-        }
-        if scope.is_none()
-            && join == Join::SameCall
-            && let Some(first) = self.same_call(record)
-        {
-            return Ok(Created::Joined(Box::new(first.clone())));
-        }
+        let key_of =
+            scope.as_ref().and_then(|scope| self.keys.get(scope)).map(|keyed| keyed.operation.clone());
         if let Some(busy) = self.beside(record) {
             return Err(CreateError::ObjectBusy(busy));
         }
@@ -83,10 +71,11 @@ impl State {
             return Err(Breach::IdUsed.refused(doing).into());
         }
         self.operations.insert(operation, Ledger::Kept(record.id.clone()));
-        self.events.insert(events, vec![(record.updated, EventRow::creation(record))]);
+        self.events.insert(events, vec![(record.updated, EventRow::creation(record, key_of.as_ref()))]);
         if let Some(scope) = scope {
             let owner = record.principal.clone();
-            self.keys.insert(scope, Keyed { digest: call.digest, owner, task: record.id.clone() });
+            let (task, operation) = (record.id.clone(), record.operation_id.clone());
+            self.keys.insert(scope, Keyed { digest: call.digest, owner, task, operation });
         }
         if let Some(frame) = frame {
             self.frames.insert(frame, record.id.clone());
@@ -94,6 +83,33 @@ impl State {
         let row = Row { record: Record { fetched: None, ..record.clone() }, closed: BTreeSet::new() };
         self.tasks.insert((record.id.clone(), record.principal.clone()), row);
         Ok(Created::New)
+    }
+
+    /// The call that a new record would not be made for.
+    pub(super) fn earlier(&self, record: &Record, join: Join) -> Result<Option<Created>, CreateError> {
+        let call = &record.call;
+        let frame = call.frame.map(|frame| (record.principal.clone(), frame));
+        if let Some(task) = frame.as_ref().and_then(|frame| self.frames.get(frame)) {
+            return self.joined(&record.principal, task).map(Some);
+        }
+        let scope = KeyColumns::of_record(record);
+        if let Some(keyed) = scope.as_ref().and_then(|scope| self.keys.get(scope)) {
+            let ledger = self.operations.get(&(keyed.operation.clone(), keyed.owner.clone()));
+            let holder = ledger.and_then(|ledger| self.entry(&keyed.owner, ledger));
+            if holder.is_some_and(|holder| law::gives_key_free(&holder)) {
+                return Ok(None);
+            }
+            if keyed.owner != record.principal {
+                return Err(CreateError::KeyElsewhere);
+            }
+            if keyed.digest != call.digest {
+                return Err(CreateError::KeyReused);
+            }
+            return self.joined(&record.principal, &keyed.task).map(Some);
+        }
+        let is_same_call = scope.is_none() && join == Join::SameCall;
+        let first = is_same_call.then(|| self.same_call(record)).flatten();
+        Ok(first.map(|first| Created::Joined(Box::new(first.clone()))))
     }
 
     fn joined(&self, principal: &Principal, task: &TaskId) -> Result<Created, CreateError> {
@@ -174,6 +190,11 @@ impl State {
         new.operation.replay = old.operation.replay;
         new.fetched = old.fetched;
         law::check(old, &new, changes, &row.closed).map_err(|breach| breach.refused("append to a record"))?;
+        if law::overturns(&old.operation, &new.operation)
+            && let Some(to) = given_to(&self.keys, &LedgerEntry::of(old))
+        {
+            return Err(AppendError::KeyGiven { to });
+        }
         let still_open: BTreeSet<_> = law::open_keys(&new.task).collect();
         let closing: Vec<_> =
             law::open_keys(&old.task).filter(|key| !still_open.contains(key)).cloned().collect();
@@ -308,6 +329,10 @@ impl State {
         found.into_iter().take(limit).map(|(_, entry)| entry).collect()
     }
 
+    pub(super) fn key_given_to(&self, entry: &LedgerEntry) -> Option<OperationId> {
+        given_to(&self.keys, entry)
+    }
+
     pub(super) fn history(&self, id: &OperationId) -> Vec<Happening> {
         let Some(entry) = self.operation(id) else { return vec![] };
         let events = self.events.get(&(entry.principal, entry.task)).into_iter().flatten();
@@ -330,6 +355,11 @@ impl State {
         };
         law::outcome(&old.operation, &new.operation)
             .map_err(|breach| breach.refused("append to an operation"))?;
+        if law::overturns(&old.operation, &new.operation)
+            && let Some(to) = given_to(&self.keys, old)
+        {
+            return Err(AppendError::KeyGiven { to });
+        }
         let Operation { effect, replay, .. } = old.operation;
         old.operation = Operation { effect, replay, ..new.operation.clone() };
         old.version = new.version;
@@ -349,7 +379,9 @@ impl State {
         for entry in &gone {
             self.operations.remove(&(entry.id.clone(), entry.principal.clone()));
             self.events.remove(&(entry.principal.clone(), entry.task.clone()));
-            if let Some(scope) = KeyColumns::of_entry(entry) {
+            if let Some(scope) = KeyColumns::of_entry(entry)
+                && given_to(&self.keys, entry).is_none()
+            {
                 self.keys.remove(&scope);
             }
             self.frames.retain(|(principal, _), task| (principal, &*task) != (&entry.principal, &entry.task));
@@ -386,4 +418,10 @@ impl State {
         let log = self.events.get(&(principal.clone(), id.clone()));
         log.into_iter().flatten().map(|(_, event)| event.clone()).collect()
     }
+}
+
+/// The operation that the key of `entry` stands for, if that is another.
+fn given_to(keys: &BTreeMap<KeyColumns, Keyed>, entry: &LedgerEntry) -> Option<OperationId> {
+    let keyed = keys.get(&KeyColumns::of_entry(entry)?)?;
+    ((&keyed.operation, &keyed.owner) != (&entry.id, &entry.principal)).then(|| keyed.operation.clone())
 }
