@@ -323,6 +323,9 @@ pub(crate) struct Resolve {
     /// Who says so [default: your user name]
     #[arg(long, value_name = "WHO")]
     pub(crate) name: Option<String>,
+    /// Put this in the place of what a person said before. The history keeps both
+    #[arg(long)]
+    pub(crate) correct: bool,
     #[command(flatten)]
     pub(crate) owner: Owner,
     /// Print the operation as JSON

@@ -1,20 +1,27 @@
 //! What a caller is told of a call that is not made (again) because of an operation in the ledger (R4.6, design 7).
 
-use taskgate_core::operation::{Operation, Outcome, Stage, Verdict};
+use taskgate_core::operation::{HandOff, Inquiry, Operation, Outcome, Stage, Verdict};
 use taskgate_store::ledger::{Busy, LedgerEntry};
 use taskgate_store::record::{Key, KeyScope};
 use taskgate_wire::json::string_literal;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::time;
 
-/// A call that was made before, and whose task is gone: what the ledger knows of it. It is not made again (INV-30).
+/// A call that was made before, and whose task is gone: what the ledger knows of it. It is not made again (INV-30). One that
+/// certainly did nothing is not among them: it gave its key free (R4.6).
 ///
 /// # Shape
 /// `-32603` with `data: {"outcome": …, "operation": …}`, as for a task that ended without its answer.
 pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
-    let anew = anew(entry.key.as_ref());
+    let is_disputed = matches!(entry.operation.inquiry, Inquiry::Person { why: HandOff::Contradiction, .. });
     let (what, next) = match &entry.operation.stage {
-        Stage::Settled(Outcome::NoneExpected) => ("It has no effect", anew),
+        // Its key is free, so a call that is made now is another one.
+        Stage::Settled(Outcome::NoneExpected) => ("It has no effect", "call again"),
+        Stage::Settled(Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied))
+            if is_disputed =>
+        {
+            ("Sources disagree whether it had its effect", "have that found out before it is called again")
+        }
         Stage::Settled(Outcome::Confirmed(Verdict::Applied)) => ("Its effect was made", "do not call again"),
         Stage::Settled(Outcome::Reported(Verdict::Applied)) => {
             ("The server reported that its effect was made", "do not call again")
@@ -22,11 +29,12 @@ pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
         Stage::Settled(Outcome::Attested(Verdict::Applied)) => {
             ("A person found that its effect was made", "do not call again")
         }
-        Stage::Settled(
-            Outcome::Confirmed(Verdict::NotApplied)
-            | Outcome::Reported(Verdict::NotApplied)
-            | Outcome::Attested(Verdict::NotApplied),
-        ) => ("It had no effect", anew),
+        Stage::Settled(Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied)) => {
+            ("It had no effect", "call again")
+        }
+        Stage::Settled(Outcome::Reported(Verdict::NotApplied)) => {
+            ("The server reported that it had no effect, which nobody confirmed", anew(entry.key.as_ref()))
+        }
         Stage::Settled(Outcome::Assumed) => (
             "It is assumed that it had no effect, which nobody confirmed",
             "have that found out before it is called again",
@@ -47,12 +55,17 @@ pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
     ))
 }
 
-/// How what a key stands for can be asked for once more, though the key stays taken.
+/// How what a key stands for can be asked for once more, while the key is taken.
 pub(crate) fn anew(key: Option<&Key>) -> &'static str {
     match key.map(|key| key.scope) {
         None => "make the call again under an idempotency key of its own or with other arguments",
-        Some(KeyScope::Caller) => "make the call again under another idempotency key",
-        Some(KeyScope::Tenant) => "make the call again with arguments that give it another business key",
+        Some(KeyScope::Caller) => {
+            "make the call again under another idempotency key, or have a person say so with `taskgate resolve`, which gives \
+             this one free"
+        }
+        Some(KeyScope::Tenant) => {
+            "have a person say so with `taskgate resolve`, which gives its business key free; then make the call again"
+        }
     }
 }
 

@@ -184,12 +184,11 @@ one happened; if it did not, ",
             );
             error.message.push_str(known::anew(key));
         }
-        // Only a key joins what is known not to have happened: it stands for that one operation (R4.6).
-        (Fault::NeverSent(_) | Fault::Found(Found::NotApplied), Start::Joined) => {
-            error.message.push_str(
-                ". This repeated call was not sent, since it has the key of that one: to have it done, ",
-            );
-            error.message.push_str(known::anew(key));
+        // It waited for the first, and gives its key free with that one's end (R4.6).
+        (Fault::NeverSent(_) | Fault::Found(Found::NotApplied), Start::Joined)
+            if record.operation.is_surely_undone() =>
+        {
+            error.message.push_str(". This repeated call was not sent either: to have it done, call again");
         }
         (_, Start::Joined) => error.message.push_str(". This repeated call was not sent"),
         (_, Start::Fresh | Start::Waiting) => {}

@@ -35,7 +35,7 @@ pub struct Pace {
     pub budget: Option<Allowance>,
 }
 
-/// How the system of record is told to take no request under this key any more.
+/// How the system of record is told to void the requests that were sent so far.
 #[derive(Debug)]
 pub struct Fence {
     /// The tool that does it.

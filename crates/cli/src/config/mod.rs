@@ -4,9 +4,11 @@
 //! - `load`: files in, [`Config`] or [`problem::Problems`] out
 //! - `unknown`, `place`, `problem`: what is wrong, and where
 //! - `understand`, `server`, `workflow`, `rules`, `limits`, `expand`: what it means
+//! - `advice`: what is worth a second look
 //! - `mcp_json`: servers as hosts keep them
 //! - `reference`: the page and the schema that are generated from all that
 
+pub(crate) mod advice;
 mod expand;
 mod limits;
 pub(crate) mod load;

@@ -91,8 +91,9 @@ pub(crate) struct RawWorkflow {
     /// answer is only assumed, and a person decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) settle: Option<Span>,
-    /// How the system of record is told to take no request under this key any more. Once it agreed, a negative answer
-    /// of the probe is certain.
+    /// How the system of record is told to void the requests of this call that were sent so far. Once it agreed, a
+    /// negative answer of the probe is certain. It must not refuse the key itself for good: `resend`, and the next call
+    /// that has the key since it was given free, send it again. Use `settle` with a system that can only do that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fence: Option<RawFence>,
     /// Whether the same call may be sent again though its outcome is unknown: see `replay` of a tool.
@@ -246,7 +247,7 @@ pub(crate) struct RawProbe {
     pub(crate) budget_attempts: Option<u32>,
 }
 
-/// How the system of record is told to take no request under this key any more.
+/// How the system of record is told to void the requests of this call that were sent so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawFence {

@@ -101,6 +101,8 @@ impl Case<'_> {
             if !trial.keyed && trial.front.repeats_unkeyed() && over && known {
                 tally.count("edge: a call without a key was repeated after its end and made anew".to_owned());
                 may += 1;
+            } else if trial.keyed && over && first.operation.is_surely_undone() {
+                tally.count("a key given free by what certainly did nothing, and taken again".to_owned());
             } else {
                 faults.push(format!(
                     "INV-16: a repeated call became a second operation, {}",

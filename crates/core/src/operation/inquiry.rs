@@ -64,7 +64,7 @@ pub enum Finding {
 /// What it proves that a look-up found nothing: the first request may still be on its way (R4.5, notes 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Standing {
-    /// The server was told to take no request under this key any more, and agreed: it confirms.
+    /// The server was told to void the requests that were sent so far, and agreed: it confirms.
     Fenced,
     /// Everything that could still have arrived has had its time: it confirms.
     Settled,

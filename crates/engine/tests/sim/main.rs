@@ -28,9 +28,10 @@ use taskgate_engine::engine::{NewCall, Parts, SubmitError, Submitted};
 use taskgate_engine::limits::Limits;
 use taskgate_engine::rules::NoRules;
 use taskgate_sim::{HOUR, History, Ids, Line, Random, Server, Servers, SimClock, SlowStore, Tally};
-use taskgate_store::Join;
+use taskgate_store::ledger::LedgerEntry;
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Call, Front, Key, Record};
+use taskgate_store::{Join, law};
 use tokio::time::Instant;
 
 const CLIENTS: usize = 3;
@@ -43,6 +44,8 @@ struct Wish {
     effect: Effect,
     replay: Replay,
     id: Option<TaskId>,
+    /// Those that gave its key free before.
+    earlier: Vec<TaskId>,
     /// The newest version that it saw, and the ending, once there was one.
     version: u64,
     ending: Option<Ending>,
@@ -125,7 +128,16 @@ impl Sim {
                 };
                 let who = Principal::stored(format!("client-{client}"));
                 let name = format!("c{client}n{number}");
-                wishes.push(Wish { who, name, effect, replay, id: None, version: 0, ending: None });
+                wishes.push(Wish {
+                    who,
+                    name,
+                    effect,
+                    replay,
+                    id: None,
+                    earlier: Vec::new(),
+                    version: 0,
+                    ending: None,
+                });
             }
         }
         Sim {
@@ -218,6 +230,7 @@ impl Sim {
                         let client = Client {
                             engine: engine.clone(),
                             server: self.server.clone(),
+                            history: self.history.clone(),
                             wishes: self.wishes.clone(),
                             random,
                             tally: self.tally.clone(),
@@ -307,7 +320,11 @@ impl Sim {
             if matches!(wish.replay, Replay::Keyed { .. }) && entry.effects > 1 {
                 return Err(format!("INV-11: {} was done {} times under its key", wish.name, entry.effects));
             }
-            if entry.requests > last.operation.attempts {
+            let attempts = |id: &TaskId| {
+                let last = history.get(id.expose()).and_then(|versions| versions.last());
+                last.map_or(0, |last| last.operation.attempts)
+            };
+            if entry.requests > last.operation.attempts + wish.earlier.iter().map(attempts).sum::<u32>() {
                 return Err(format!(
                     "INV-10: {} came {} times: {:?}",
                     wish.name, entry.requests, last.operation
@@ -361,6 +378,7 @@ fn client_name(client: &Client, seed: u64) -> Principal {
 struct Client {
     engine: Arc<Engine>,
     server: Arc<Server>,
+    history: Arc<History>,
     wishes: Wishes,
     random: Random,
     tally: Arc<Tally>,
@@ -395,10 +413,12 @@ impl Client {
             }
             let line = Arc::new(Line(self.server.clone()));
             let handle = match self.engine.submit(new, line).await {
-                Ok(Submitted::Started(_)) if known.is_some() => {
-                    return Err("INV-16: a key that was taken began anew".to_owned());
+                Ok(Submitted::Started(handle)) => {
+                    if let Some(known) = &known {
+                        self.was_given_free(index, known)?;
+                    }
+                    handle
                 }
-                Ok(Submitted::Started(handle)) => handle,
                 Ok(Submitted::Joined(handle) | Submitted::Again(handle)) => {
                     self.tally.count("a call joined");
                     handle
@@ -413,13 +433,31 @@ impl Client {
                 Err(error) => return Err(error.to_string()),
             };
             let record = handle.record();
-            if known.is_some_and(|known| known != record.id) {
+            let is_free =
+                |wishes: &[Wish]| known.as_ref().is_some_and(|it| wishes[index].earlier.contains(it));
+            if known.as_ref().is_some_and(|known| *known != record.id) && !is_free(&self.wishes.lock()) {
                 return Err("INV-16: one key, two tasks".to_owned());
             }
             let mut wishes = self.wishes.lock();
             wishes[index].id = Some(record.id.clone());
             return wishes[index].see(&record);
         }
+    }
+
+    /// Only what certainly did nothing may give its key to another (R4.6).
+    fn was_given_free(&self, index: usize, known: &TaskId) -> Result<(), String> {
+        let history = self.history.lock();
+        let last = history.get(known.expose()).and_then(|versions| versions.last());
+        let last = last.ok_or("INV-01: a client was given an id that is not on disk")?;
+        if !law::gives_key_free(&LedgerEntry::of(last)) {
+            return Err(format!("INV-16: a key that was taken began anew: {:?}", last.operation));
+        }
+        self.tally.count("a key given free and taken again");
+        let mut wishes = self.wishes.lock();
+        let wish = &mut wishes[index];
+        wish.earlier.push(known.clone());
+        (wish.id, wish.version, wish.ending) = (None, 0, None);
+        Ok(())
     }
 
     async fn cancel(&mut self, index: usize) -> Result<(), String> {
@@ -478,6 +516,7 @@ const SEEN: &[&str] = &[
     "a connection refused",
     "a crash",
     "a failed status read",
+    "a key given free and taken again",
     "a key that the server knew",
     "a late request",
     "a request lost",

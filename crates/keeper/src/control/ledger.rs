@@ -75,6 +75,9 @@ pub struct Word {
     pub name: String,
     /// How they know.
     pub reason: String,
+    /// Whether it takes the place of what a person said before.
+    #[serde(default)]
+    pub correct: bool,
 }
 
 /// One operation.
@@ -100,6 +103,9 @@ pub struct Operation {
     pub key: Option<String>,
     /// Where the key counts: `caller`, or `tenant` for a business key that counts for all callers.
     pub key_scope: Option<String>,
+    /// The operation that has the key now, if that is another: this one gave it free, since it certainly did nothing.
+    #[serde(default)]
+    pub key_given_to: Option<String>,
     /// SHA-256 of the tool and its canonical arguments, in hexadecimal.
     pub digest: String,
     /// What it does to the world: `read_only`, `reversible` or `consequential`.
@@ -190,7 +196,7 @@ pub struct Happening {
 }
 
 impl Operation {
-    /// The operation of `entry`. Whom its workflow names is put in by the caller.
+    /// The operation of `entry`. Whom its workflow names, and who has its key, is put in by the caller.
     pub(crate) fn of(entry: &LedgerEntry) -> Operation {
         let LedgerEntry { operation, intent, key, .. } = entry;
         let object = intent.as_ref().and_then(|intent| intent.object.as_ref());
@@ -216,6 +222,7 @@ impl Operation {
                 }
                 .to_owned()
             }),
+            key_given_to: None,
             digest: HEXLOWER.encode(&entry.digest),
             effect: operation.effect.word().to_owned(),
             replay: match operation.replay {

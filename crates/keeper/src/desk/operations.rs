@@ -41,7 +41,7 @@ impl Desk {
         for (number, entry) in entries.into_iter().enumerate() {
             let place = entry.after();
             if since_ms.is_none_or(|since| entry.updated.0 >= since) {
-                let operation = if history { self.whole(&entry).await? } else { self.plain(&entry) };
+                let operation = if history { self.whole(&entry).await? } else { self.plain(&entry).await? };
                 bytes += operation.history.iter().flatten().map(size).sum::<usize>();
                 page.operations.push(operation);
             }
@@ -94,7 +94,7 @@ impl Desk {
     }
 
     pub(super) async fn resolve(&self, word: Word) -> Result<Operation, String> {
-        let Word { id, applied, name, reason } = word;
+        let Word { id, applied, name, reason, correct } = word;
         for (what, text) in [("name", &name), ("reason", &reason)] {
             // A cut text would stand as evidence for ever.
             if text.trim().len() > TEXT_BYTES_MAX {
@@ -110,10 +110,25 @@ impl Desk {
             name: Text::new(&name),
             reason: Text::new(&reason),
         };
-        match self.engine.attest(&entry.id, attestation).await {
+        let told = if correct {
+            self.engine.correct(&entry.id, attestation).await
+        } else {
+            self.engine.attest(&entry.id, attestation).await
+        };
+        match told {
             Ok(entry) => self.whole(&entry).await,
             Err(ResolveError::OutOfStage(entry)) => {
-                Err(format!("a person's word is not taken: {}", standing(&entry)))
+                let cure = match &entry.operation.stage {
+                    Stage::Settled(Outcome::Attested(_)) => {
+                        "; if that was wrong, `--correct` puts another word in its place"
+                    }
+                    Stage::Prepared
+                    | Stage::Dispatched { .. }
+                    | Stage::Observing { .. }
+                    | Stage::Settled(_)
+                    | Stage::Unknown(_) => "",
+                };
+                Err(format!("a person's word is not taken: {}{cure}", standing(&entry)))
             }
             Err(
                 error @ (ResolveError::Unknown
@@ -125,18 +140,22 @@ impl Desk {
     }
 
     /// Without its history.
-    fn plain(&self, entry: &LedgerEntry) -> Operation {
+    async fn plain(&self, entry: &LedgerEntry) -> Result<Operation, String> {
         let mut operation = Operation::of(entry);
         if let Some(intent) = &entry.intent {
             operation.owners = self.engine.owners(&intent.workflow);
             operation.can_be_asked = self.engine.can_ask(&intent.workflow);
         }
-        operation
+        // Only what is settled can have given its key free.
+        if entry.key.is_some() && !entry.operation.is_open() {
+            operation.key_given_to = self.engine.key_given_to(entry).await.map_err(words)?.map(|id| id.0);
+        }
+        Ok(operation)
     }
 
     async fn whole(&self, entry: &LedgerEntry) -> Result<Operation, String> {
         let history = self.engine.history(&entry.id).await.map_err(words)?;
-        let mut operation = self.plain(entry);
+        let mut operation = self.plain(entry).await?;
         operation.history = Some(history.into_iter().map(Happening::of).collect());
         Ok(operation)
     }

@@ -92,6 +92,7 @@ pub(crate) fn resolve(args: &Resolve, environment: &Environment, ui: Ui) -> Resu
         },
         name,
         reason: args.reason.clone(),
+        correct: args.correct,
     };
     let resolved: Operation = owner.ask(&Ask::Resolve(word)).map_err(refused)?;
     print(resolved, owner, args.json, ui);

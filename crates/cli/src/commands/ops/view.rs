@@ -115,11 +115,29 @@ fn about(operation: &Operation, ui: Ui) {
             Some("tenant") => " (counts for all callers)",
             Some(_) | None => "",
         };
-        field(ui, "key", &format!("{}{scope}", safe(key, 200)));
+        let given = match &operation.key_given_to {
+            Some(to) => format!("; {} has it now", safe(to, 60)),
+            None => String::new(),
+        };
+        field(ui, "key", &format!("{}{scope}{given}", safe(key, 200)));
+    }
+    if let Some(words) = twice(operation) {
+        field(ui, "TWICE?", &ui.tone(Tone::Bad, &words));
     }
     if let Some(receipt) = &operation.receipt {
         field(ui, "receipt", &safe(receipt, 300));
     }
+}
+
+/// What must not be overlooked: its key was given to another operation, and yet it may have had its effect.
+fn twice(operation: &Operation) -> Option<String> {
+    let to = operation.key_given_to.as_ref()?;
+    let is_in_doubt = operation.verdict.as_deref() == Some("applied")
+        || operation.inquiry.why.as_deref() == Some("contradiction");
+    is_in_doubt.then(|| {
+        let to = safe(to, 60);
+        format!("its key was given to {to}, so this may have been done twice: look at both")
+    })
 }
 
 fn field(ui: Ui, name: &str, value: &str) {
