@@ -16,10 +16,10 @@ fn fence(workflow: &Workflow) -> Option<String> {
     if !(by_key || workflow.resend) {
         return None;
     }
-    let again = if workflow.resend { "`resend` and the next call" } else { "the next call" };
+    let again = if workflow.resend { "`resend` or the next call" } else { "the next call" };
     Some(format!(
         "workflows.{}.fence: it must void the requests sent so far, and not refuse the key for good: once it is certain that \
-         nothing was done, {again} under that key is sent to the same system. If {} can only refuse a key, use `settle` instead",
+         nothing was done, {again} sends it again. If {} can only refuse a key, use `settle` instead",
         workflow.name, fence.ask.tool
     ))
 }

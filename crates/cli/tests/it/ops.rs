@@ -43,6 +43,18 @@ impl Scene {
         modern(&url, "tools/call", tool, json!({ "name": tool, "arguments": arguments }))
     }
 
+    /// Under an idempotency key.
+    fn pay_once(&self, key: &str, arguments: Value) -> Value {
+        let url = &self.gateway.as_ref().unwrap().url;
+        let meta = json!({ "taskgate/idempotency-key": key });
+        modern(
+            url,
+            "tools/call",
+            "payment",
+            json!({ "name": "payment", "arguments": arguments, "_meta": meta }),
+        )
+    }
+
     /// A call that certainly did nothing: there was nobody to send it to.
     fn call_nobody(&mut self) -> String {
         self.call("other", "payment", json!({ "to": "Z", "amount": 7 }));
@@ -163,11 +175,40 @@ fn r4_3_a_person_resolves_with_a_reason_and_never_against_what_is_confirmed() {
     let args = ["applied", "--reason", "the bank's statement, line 12", "--name", "ada"];
     insta::assert_snapshot!("resolve", told(&scene, &args));
     insta::assert_snapshot!("resolve_again", told(&scene, &["not-applied", "--reason", "a second thought"]));
+    let correct = ["not-applied", "--reason", "line 12 is another one", "--name", "bob", "--correct"];
+    insta::assert_snapshot!("resolve_correct", told(&scene, &correct));
     insta::assert_snapshot!("ops_nobody_waits", scene.told(&all(&["ops", "--waiting"])));
 
     let confirmed = scene.call_nobody();
     let args = ["resolve", &confirmed, "applied", "--reason", "a feeling", "--store", "taskgate.db"];
     insta::assert_snapshot!("resolve_confirmed", scene.told(&args));
+}
+
+#[test]
+fn r4_6_two_effects_under_one_key_are_shown_to_a_person() {
+    let scene = Scene::open("");
+    let said = scene.pay_once("k-1", json!({ "order": "A-1", "to": "Y", "amount": 6, "lose_answer": true }));
+    assert_eq!(said["error"]["data"]["outcome"], "unknown", "{said}");
+    let first = scene.newest();
+    let args = ["resolve", &first, "not-applied", "--reason", "no A-1 to be seen", "--name", "ada"];
+    assert_eq!(scene.run(&[&args[..], &STORE].concat()).status.code(), Some(0));
+    let said = scene.pay_once("k-1", json!({ "order": "A-1", "to": "Y", "amount": 6 }));
+    assert!(said["result"].is_object(), "{said}");
+    let second = scene.newest();
+    let shown = scene.json(&["op", "show", &first, "--json", "--store", "taskgate.db"]);
+    assert_eq!(shown["key_given_to"], second, "{shown}");
+    insta::assert_snapshot!(
+        "op_show_key_given",
+        scene.told(&["op", "show", &first, "--store", "taskgate.db"])
+    );
+    insta::assert_snapshot!(
+        "op_show_key_taken",
+        scene.told(&["op", "show", &second, "--store", "taskgate.db"])
+    );
+    let args = ["resolve", &first, "applied", "--reason", "found it", "--name", "ada", "--correct", "--json"];
+    let shown = scene.json(&[&args[..], &STORE].concat());
+    assert_eq!((&shown["verdict"], &shown["inquiry"]["why"]), (&json!("applied"), &json!("contradiction")));
+    insta::assert_snapshot!("ops_waiting_twice", scene.told(&all(&["ops", "--waiting"])));
 }
 
 #[test]

@@ -278,11 +278,9 @@ impl<'a> Legacy<'a> {
 
 /// A request of a client of 2026-07-28 that takes tasks and shows forms.
 pub(crate) fn modern(url: &str, method: &str, name: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {
-            "elicitation": { "form": {} }, "extensions": { "io.modelcontextprotocol/tasks": {} },
-        },
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
+        "elicitation": { "form": {} }, "extensions": { "io.modelcontextprotocol/tasks": {} },
     });
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)];
     post(url, &headers, &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).response(1)

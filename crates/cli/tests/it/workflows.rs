@@ -98,7 +98,10 @@ effect = "read_only"
     let output = command.output().unwrap();
     assert_eq!(
         said(&output),
-        "exit 0\n--- stdout\nthe configuration is sound; servers: bank, local\n--- stderr\n"
+        "exit 0\n--- stdout\nthe configuration is sound; servers: bank, local\n--- stderr\nadvice: \
+         workflows.payments.fence: it must void the requests sent so far, and not refuse the key for good: once it is \
+         certain that nothing was done, `resend` or the next call sends it again. If cancel_by_key can only refuse a key, \
+         use `settle` instead\n"
     );
     // Without the environment it is told which variables are missing, and nothing of what they would have been.
     assert_snapshot!(said(&run_in(folder.path(), &["config", "check", "taskgate.toml"])));

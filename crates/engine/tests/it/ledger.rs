@@ -242,6 +242,87 @@ async fn inv_30_r4_8_a_purged_operation_is_known_and_resolved() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r4_3_a_persons_word_is_corrected_by_a_person_and_confirmed_stands_against_both() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    stage.back.hear().await.answer.send(lost()).unwrap();
+    let id = handle.over().await.operation_id.clone();
+    let word =
+        |verdict, name, reason| Attestation { verdict, name: Text::new(name), reason: Text::new(reason) };
+    stage.engine.attest(&id, word(Verdict::Applied, "Ann", "saw it")).await.unwrap();
+    let second = || word(Verdict::NotApplied, "Bob", "that was another one");
+    let refused = stage.engine.attest(&id, second()).await;
+    assert!(matches!(refused, Err(ResolveError::OutOfStage(_))), "{refused:?}");
+    let silent = stage.engine.correct(&id, word(Verdict::NotApplied, "Bob", " ")).await;
+    assert!(matches!(silent, Err(ResolveError::NoReason)), "{silent:?}");
+    let corrected = stage.engine.correct(&id, second()).await.unwrap();
+    assert_eq!(corrected.operation.stage, Step::Settled(Outcome::Attested(Verdict::NotApplied)));
+    // The same word with a better reason, also once the task is gone.
+    assert_eq!(stage.store.purge(UnixMillis(i64::MAX), 9).await.unwrap(), 1);
+    stage.engine.correct(&id, word(Verdict::NotApplied, "Bob", "the bank wrote so")).await.unwrap();
+    let history = stage.engine.history(&id).await.unwrap();
+    let lines: Vec<_> = history.iter().flat_map(|it| &it.lines).filter(|it| it.contains("person")).collect();
+    assert_eq!(
+        lines,
+        [
+            "settled attested_applied person Ann: saw it",
+            "settled attested_not_applied person Bob: that was another one",
+            "settled attested_not_applied person Bob: the bank wrote so",
+        ]
+    );
+
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    stage.back.hear().await.answer.send(Answer::NeverSent("refused".to_owned())).unwrap();
+    let id = handle.over().await.operation_id.clone();
+    let refused = stage.engine.correct(&id, word(Verdict::Applied, "Ann", "saw it")).await;
+    assert!(matches!(refused, Err(ResolveError::OutOfStage(_))), "{refused:?}");
+}
+
+/// The first one's task is kept, or gone; and it is in memory, or read from disk.
+#[tokio::test(start_paused = true)]
+async fn r4_6_an_effect_that_was_made_after_its_key_was_given_on_is_told_to_a_person() {
+    for (is_purged, is_restarted) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+        let keyed = || {
+            let mut new = call(Effect::Consequential);
+            new.call.key = Some(Key::of_caller("k"));
+            new.join = Join::SameKey;
+            new
+        };
+        let mut handle = stage.submit(keyed()).await;
+        stage.back.hear().await.answer.send(lost()).unwrap();
+        let first = handle.over().await.operation_id.clone();
+        stage.engine.attest(&first, attestation(Verdict::NotApplied)).await.unwrap();
+        let mut second = stage.submit(keyed()).await;
+        stage.back.hear().await.answer.send(text("{}")).unwrap();
+        let second = second.over().await;
+        assert_ne!(second.operation_id, first);
+        if is_purged {
+            assert_eq!(stage.store.purge(UnixMillis(i64::MAX), 9).await.unwrap(), 2);
+        }
+        if is_restarted {
+            stage = stage.restart_ruled().await.0;
+        }
+        let entry = stage.engine.operation(&first).await.unwrap().unwrap();
+        let given = stage.engine.key_given_to(&entry).await.unwrap();
+        assert_eq!(given.as_ref(), Some(&second.operation_id));
+        assert_eq!(waiting(&stage).await, []);
+
+        let found = stage.engine.correct(&first, attestation(Verdict::Applied)).await.unwrap();
+        assert_eq!(found.operation.stage, Step::Settled(Outcome::Attested(Verdict::Applied)));
+        assert!(matches!(found.operation.inquiry, Inquiry::Person { why: HandOff::Contradiction, .. }));
+        assert_eq!(waiting(&stage).await, std::slice::from_ref(&first));
+        let last = stage.engine.history(&first).await.unwrap().pop().unwrap();
+        assert!(last.lines.iter().any(|line| line.contains(&second.operation_id.0)), "{last:?}");
+        // The other one is as it was, and once a person has seen it, it is off the list.
+        let other = stage.engine.operation(&second.operation_id).await.unwrap().unwrap();
+        assert_eq!((other.version, &other.operation), (second.version, &second.operation));
+        stage.engine.attest(&first, attestation(Verdict::Applied)).await.unwrap();
+        assert_eq!(waiting(&stage).await, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn r5_4_what_was_asked_after_at_a_crash_still_is() {
     let bank = Bank::new(true);
     let stage = stage(&bank);

@@ -181,10 +181,41 @@ async fn r4_6_the_same_key_joins_what_goes_on_what_is_over_and_what_is_gone() {
 }
 
 #[tokio::test]
+async fn r4_6_a_call_that_certainly_did_nothing_is_made_when_it_is_repeated() {
+    for shape in SHAPES {
+        for is_purged in [false, true] {
+            let rig = rig(workflow(derived(), None), patient()).await;
+            *rig.fake.is_cut_off.lock() = true;
+            let mine = || params(json!({"order": 7}), None);
+            let first = ask(&rig, Shape::Plain, mine()).await;
+            assert_eq!(first["error"]["data"]["outcome"], "not_applied", "{first}");
+            let first = rig.records().await.remove(0);
+            // And once more, since its server is still down.
+            ask(&rig, Shape::Plain, mine()).await;
+            assert_eq!((rig.records().await.len(), sent(&rig).len()), (2, 0));
+            if is_purged {
+                assert_eq!(rig.store.purge(UnixMillis(i64::MAX), 9).await.unwrap(), 2);
+            }
+            *rig.fake.is_cut_off.lock() = false;
+            rig.fake.gate.open();
+            // Another request for the same order may have it as well, and whoever asks.
+            let said = ask(&rig, shape, params(json!({"order": 7, "to": "bob"}), None)).await;
+            let made = rig.records().await.remove(0);
+            super::calls::find(&rig, made.id.expose()).await.over().await;
+            assert_ne!(made.operation_id, first.operation_id, "{said}");
+            assert_eq!(sent(&rig).len(), 1);
+            let again = ask(&rig, Shape::Plain, mine()).await;
+            error(&again, -32602, "key_reused");
+        }
+    }
+}
+
+#[tokio::test]
 async fn inv_30_a_late_repetition_of_a_call_in_doubt_is_told_so_and_is_not_sent() {
-    for (keying, key, next) in
-        [(derived(), None, "another business key"), (Keying::Required, Some("k"), "another idempotency key")]
-    {
+    for (keying, key, next) in [
+        (derived(), None, "gives its business key free"),
+        (Keying::Required, Some("k"), "another idempotency key"),
+    ] {
         let rig = rig(workflow(keying, None), patient()).await;
         let mut mine = params(json!({"order": 7}), key);
         mine["name"] = json!("lose");

@@ -77,6 +77,8 @@ pub(crate) struct Fake {
     /// What the client of the session offers.
     pub(crate) keys: Mutex<Vec<BackKey>>,
     pub(crate) is_down: Mutex<bool>,
+    /// Whether no byte of a call leaves.
+    pub(crate) is_cut_off: Mutex<bool>,
     /// What its task asks.
     pub(crate) listed: Mutex<Vec<(String, Question)>>,
 }
@@ -134,6 +136,7 @@ impl Fake {
             notices: broadcast::channel(16).0,
             keys: Mutex::default(),
             is_down: Mutex::new(false),
+            is_cut_off: Mutex::new(false),
             listed: Mutex::default(),
         })
     }
@@ -186,6 +189,9 @@ impl Back for Fake {
     fn call(&self, call: Outgoing) -> InFlight {
         let (events, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
+        if *self.is_cut_off.lock() {
+            return InFlight::ready(Answer::NeverSent("it is not running".to_owned()));
+        }
         self.calls.lock().push((call.tool.clone(), String::from_utf8(call.params.to_vec()).unwrap()));
         let (gate, called, stopped, stopping) =
             (self.gate.clone(), self.called.clone(), self.stopped.clone(), stop.clone());
