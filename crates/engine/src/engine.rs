@@ -738,6 +738,10 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait for a task that is on disk to be shown in memory.
 const INSERT_PATIENCE: Duration = Duration::from_secs(5);
 
+fn behind_our_back(error: AppendError) -> taskgate_store::Error {
+    taskgate_store::Error::Backend { doing: "append to a record", source: Box::new(error) }
+}
+
 fn refused(error: CreateError) -> SubmitError {
     match error {
         CreateError::KeyReused => SubmitError::KeyReused,
