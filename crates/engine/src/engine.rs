@@ -20,6 +20,7 @@ use crate::back::{Back, BackEvent, Backs, InFlight, Reply};
 use crate::clock::Clock;
 use crate::draft::Draft;
 use crate::drive::{self, Start};
+use crate::fetched::Noting;
 use crate::handle::{Handle, Live, Order};
 use crate::ids::{self, Random};
 use crate::ledger::{End, conclude};
@@ -59,6 +60,7 @@ pub struct Engine {
     pub(crate) parked: Parked,
     pub(crate) objects: Objects,
     pub(crate) reconciler: Reconciler,
+    pub(crate) noting: Noting,
     pub(crate) drivers: TaskTracker,
     /// Nothing new is taken.
     pub(crate) closing: CancellationToken,
@@ -173,6 +175,7 @@ impl Engine {
             parked: Parked::default(),
             objects: Objects::default(),
             reconciler,
+            noting: Noting::default(),
             drivers: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping: CancellationToken::new(),

@@ -60,7 +60,7 @@ impl Engine {
     /// # Errors
     /// Nothing was written.
     pub(crate) async fn create(&self, record: &Arc<Record>, join: Join) -> Result<Made, CreateError> {
-        let error = match self.parts.store.create(record.clone(), join).await {
+        let error = match self.create_noted(record, join).await {
             Err(CreateError::Store(error)) => error,
             answered => return answered.map(Made::Known),
         };

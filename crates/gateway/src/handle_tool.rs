@@ -123,7 +123,7 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         }
     };
     let reply = via.own_result(exchange.request.id(), &said.result, OWN_INFO);
-    Ok(Reply { delivers: said.delivers, ..reply })
+    Ok(Reply { delivers: said.delivers.into_iter().collect(), ..reply })
 }
 
 /// The task that is meant. What cannot be one, is unknown or is someone else's is answered alike (G-015).

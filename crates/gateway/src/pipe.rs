@@ -271,7 +271,8 @@ impl Pipe {
                 () = ended.cancelled(), if is_held => return,
             };
             let Reply { end: End::Message(message), delivers, telling, .. } = reply else { return };
-            outlet.deliver_with(message, delivers).await;
+            // One request, one result.
+            outlet.deliver_with(message, delivers.into_iter().next()).await;
             drop(telling);
             if is_listen {
                 // over stdio the end of a subscription is said in both ways.

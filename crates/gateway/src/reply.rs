@@ -3,7 +3,6 @@
 use ::http::StatusCode;
 use bytes::Bytes;
 use taskgate_core::id::TaskId;
-use taskgate_core::task::Ending;
 use taskgate_store::record::Record;
 use taskgate_wire::id::RequestId;
 use taskgate_wire::message;
@@ -20,8 +19,8 @@ pub(crate) struct Reply {
     pub(crate) end: End,
     /// The id of a session that was opened.
     pub(crate) session: Option<String>,
-    /// The task whose final result is in it.
-    pub(crate) delivers: Option<TaskId>,
+    /// The tasks whose final results are in it; several only of a batch.
+    pub(crate) delivers: Vec<TaskId>,
     /// The task that its client learns of by it, held until it was handed to the client's stream.
     pub(crate) telling: Option<Telling>,
 }
@@ -47,12 +46,12 @@ impl Reply {
     }
 
     pub(crate) fn message(status: StatusCode, body: Bytes) -> Reply {
-        Reply { status, end: End::Message(body), session: None, delivers: None, telling: None }
+        Reply { status, end: End::Message(body), session: None, delivers: Vec::new(), telling: None }
     }
 
     /// Notes that the record's result is in it, if it has one.
     pub(crate) fn delivering(self, record: &Record) -> Reply {
-        Reply { delivers: delivered(record), ..self }
+        Reply { delivers: delivered(record).into_iter().collect(), ..self }
     }
 
     /// 202 without a body.
@@ -61,7 +60,7 @@ impl Reply {
             status: StatusCode::ACCEPTED,
             end: End::Silence,
             session: None,
-            delivers: None,
+            delivers: Vec::new(),
             telling: None,
         }
     }
@@ -71,13 +70,13 @@ impl Reply {
             status: StatusCode::SERVICE_UNAVAILABLE,
             end: End::Severed,
             session: None,
-            delivers: None,
+            delivers: Vec::new(),
             telling: None,
         }
     }
 }
 
-/// The task of a record, if a message that shows its end delivers a result.
+/// The task of a record, if a message that shows its end delivers a result that nobody was given.
 pub(crate) fn delivered(record: &Record) -> Option<TaskId> {
-    matches!(record.task.ending(), Some(Ending::Returned { .. })).then(|| record.id.clone())
+    record.is_unfetched().then(|| record.id.clone())
 }

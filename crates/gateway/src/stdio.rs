@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use taskgate_core::id::{Principal, ServerName};
+use taskgate_core::id::{Principal, ServerName, TaskId};
 use taskgate_wire::message;
 use taskgate_wire::rpc_error::RpcError;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -37,7 +37,9 @@ impl Gateway {
     {
         let (lines, incoming) = mpsc::channel(AHEAD);
         let (outgoing, messages) = mpsc::channel(WAITING_MAX);
-        let writer = tokio::spawn(write(stdout, messages));
+        let gateway = self.clone();
+        let hand_over = move |task: &TaskId| gateway.engine.handed_over(&Principal::local(), task);
+        let writer = tokio::spawn(write(stdout, messages, hand_over));
         let max = self.config.limits.message_bytes_max;
         let reading = read(BufReader::new(stdin), max, lines, outgoing.clone());
         let attached = Attached { server: server.clone(), principal: Principal::local() };
@@ -128,13 +130,19 @@ async fn read_line<R: AsyncBufRead + Unpin>(stdin: &mut R, max: usize) -> io::Re
     }
 }
 
-/// Writes one message a line.
+/// Writes one message a line, and says of which tasks it wrote the results.
 async fn write<W: AsyncWrite + Unpin>(
     mut stdout: W,
     mut messages: mpsc::Receiver<Outgoing>,
+    hand_over: impl Fn(&TaskId),
 ) -> io::Result<()> {
-    while let Some(Outgoing { message, .. }) = messages.recv().await {
+    while let Some(Outgoing { message, delivers }) = messages.recv().await {
         stdout.write_all(&message).await?;
+        if let Some(task) = &delivers {
+            // Before the line is whole: the client's next call must find it noted.
+            stdout.flush().await?;
+            hand_over(task);
+        }
         stdout.write_all(b"\n").await?;
         if messages.is_empty() {
             stdout.flush().await?;

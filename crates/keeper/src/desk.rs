@@ -117,7 +117,7 @@ fn task(record: &Record) -> Task {
         created_ms: record.task.lifetime.created.0,
         updated_ms: record.updated.0,
         // Of a call that came by no pipe nobody can tell.
-        fetched: (record.is_returned() && record.call.frame.is_some()).then(|| record.fetched.is_some()),
+        fetched: (record.is_returned() && record.notes_fetch()).then(|| record.fetched.is_some()),
         message,
     }
 }

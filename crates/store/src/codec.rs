@@ -100,7 +100,8 @@ pub fn frame(bytes: &[u8]) -> Option<Frame> {
 
 /// Why the same call joins a record, as bits: [`UNRESOLVED`] and [`UNFETCHED`]. 0 if it does not (design 3).
 ///
-/// `awaits_fetch` is whether a frame and no fetch are stored of it: neither is for `record` to change.
+/// `awaits_fetch` is whether it is stored as one that [notes](Record::notes_fetch) a fetch, and with none: that is not
+/// for `record` to change.
 #[must_use]
 pub fn takes_same_call(record: &Record, awaits_fetch: bool) -> i64 {
     let unresolved = if record.is_unresolved() { UNRESOLVED } else { 0 };

@@ -183,8 +183,7 @@ pub enum Whose<'a> {
 pub struct Unfetched {
     /// Tasks that are not over.
     pub running: u64,
-    /// Tasks that are over with a result that no client was given, of calls that came by a frame:
-    /// [`Record::is_unfetched`].
+    /// Tasks that are over with a result that no client was given: [`Record::is_unfetched`].
     pub ended: u64,
 }
 

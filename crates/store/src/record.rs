@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use taskgate_core::gate::Asking;
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
-use taskgate_core::operation::{self, Doubt, Operation, Outcome, Stage, Verdict};
+use taskgate_core::operation::{self, Doubt, Effect, Operation, Outcome, Stage, Verdict};
 use taskgate_core::task::{self, Ending, Task};
 use taskgate_core::time::UnixMillis;
 
@@ -127,11 +127,22 @@ impl Record {
             }
     }
 
-    /// Whether it came by a frame, the server returned a result, `isError` or not, and no client was given that yet.
-    /// Of a call that came by no frame nobody can tell.
+    /// Whether the server returned a result, `isError` or not, and no client was given that yet, as far as that is
+    /// [noted](Record::notes_fetch).
     #[must_use]
     pub fn is_unfetched(&self) -> bool {
-        self.is_returned() && self.call.frame.is_some() && self.fetched.is_none()
+        self.is_returned() && self.notes_fetch() && self.fetched.is_none()
+    }
+
+    /// Whether it is noted when a client was given its result: it came by a frame, or whoever made it may make it again
+    /// without a word that it is the same, as clients do that hold neither a task nor a key.
+    #[must_use]
+    pub fn notes_fetch(&self) -> bool {
+        let has_effect = match self.operation.effect {
+            Effect::ReadOnly => false,
+            Effect::Reversible | Effect::Consequential => true,
+        };
+        self.call.frame.is_some() || (self.front == Front::Plain && self.call.key.is_none() && has_effect)
     }
 
     /// Whether the server returned a result, `isError` or not.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     DemoServer, Gateway, Legacy, Running, config, folder, get, modern, post, run_in, said, taskgate,
+    wait_until,
 };
 
 /// Looks until the task is over.
@@ -257,4 +258,44 @@ fn a_server_that_will_not_start_is_told_at_once_and_the_others_go_on() {
     let told = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("/does/not/exist")));
     assert!(told.is_some());
     Legacy::open(&gateway.url);
+}
+
+/// A client that reads its answers does the same thing as often as it likes, however fast it calls again (design 3).
+#[test]
+fn design_3_a_plain_client_that_reads_its_answers_is_never_joined_to_an_earlier_call() {
+    let server = DemoServer::start("plain");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let gateway = Gateway::start(folder.path());
+    let legacy = Legacy::open(&gateway.url);
+    let call = json!({ "name": "slow_report", "arguments": { "title": "often", "seconds": 0 } });
+    for done in 1..=100 {
+        let said = legacy.request("tools/call", call.clone());
+        assert!(said["result"]["_meta"]["taskgate/joined"].is_null(), "{done}: {said}");
+    }
+    assert_eq!(server.begun("slow_report", "often"), 100);
+}
+
+/// And one that went away before its answer came is not made to pay twice, even by a gateway that was killed meanwhile.
+#[test]
+fn design_3_an_answer_that_nobody_took_answers_the_same_call_after_a_kill() {
+    let server = DemoServer::start("plain");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
+    let gateway = Gateway::start(folder.path());
+    let call = json!({ "name": "slow_report", "arguments": { "title": "once", "seconds": 2 } });
+    Legacy::open(&gateway.url).leave("tools/call", call.clone(), || server.begun("slow_report", "once") == 1);
+    let returned = || {
+        let tasks = run_in(folder.path(), &["tasks", "--json", "--config", "taskgate.toml"]);
+        String::from_utf8_lossy(&tasks.stdout).contains("\"completed\"")
+    };
+    wait_until(returned);
+    gateway.running.signal(Signal::SIGKILL);
+    drop(gateway);
+    let gateway = Gateway::start(folder.path());
+    let legacy = Legacy::open(&gateway.url);
+    let said = legacy.request("tools/call", call.clone());
+    assert!(said["result"]["_meta"]["taskgate/joined"].is_string(), "{said}");
+    assert_eq!(server.begun("slow_report", "once"), 1);
+    let said = legacy.request("tools/call", call);
+    assert!(said["result"]["_meta"]["taskgate/joined"].is_null(), "{said}");
+    assert_eq!(server.begun("slow_report", "once"), 2);
 }

@@ -207,6 +207,12 @@ pub(crate) fn get(url: &str) -> Answer {
 }
 
 pub(crate) fn post(url: &str, headers: &[(&str, &str)], message: &Value) -> Answer {
+    let (host, request) = posted(url, headers, message);
+    exchange(host, &request)
+}
+
+/// Whom a message is sent to, and what is sent.
+fn posted<'a>(url: &'a str, headers: &[(&str, &str)], message: &Value) -> (&'a str, String) {
     let (host, path) = split(url);
     let body = message.to_string();
     let mut request = format!(
@@ -217,7 +223,16 @@ pub(crate) fn post(url: &str, headers: &[(&str, &str)], message: &Value) -> Answ
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
-    exchange(host, &format!("{request}\r\n{body}"))
+    (host, format!("{request}\r\n{body}"))
+}
+
+/// Looks again until it is so.
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < patience, "it did not come to that");
+        std::thread::yield_now();
+    }
 }
 
 fn exchange(host: &str, request: &str) -> Answer {
@@ -266,9 +281,21 @@ impl<'a> Legacy<'a> {
         client
     }
 
+    fn headers(&self) -> [(&str, &str); 2] {
+        [("mcp-session-id", self.session.as_str()), ("mcp-protocol-version", "2025-11-25")]
+    }
+
     fn post(&self, message: &Value) -> Answer {
-        let headers = [("mcp-session-id", self.session.as_str()), ("mcp-protocol-version", "2025-11-25")];
-        post(self.url, &headers, message)
+        post(self.url, &self.headers(), message)
+    }
+
+    /// Asks for something, and closes the connection before its answer when it is so.
+    pub(crate) fn leave(&self, method: &str, params: Value, is_so: impl FnMut() -> bool) {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let (host, request) = posted(self.url, &self.headers(), &message);
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        wait_until(is_so);
     }
 
     pub(crate) fn request(&self, method: &str, params: Value) -> Value {

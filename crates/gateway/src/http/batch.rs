@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use taskgate_wire::message::{self, Message};
 use taskgate_wire::rpc_error::RpcError;
 
-use super::body::{Answering, Body, Work};
+use super::body::{Answering, Body, Hands, Work};
 use super::guard::Accepts;
 use super::post::{legacy_exchange, way};
 use super::{Caller, respond};
@@ -47,7 +47,8 @@ pub(super) async fn batch(
     }
     let limits = caller.gateway.config.limits.clone();
     let answer = Answering::new(Box::pin(together(ends)), outlives);
-    respond::answer(Work { answer, pieces, ids: None, resume: None }, accepts.stream, &limits).await
+    let hands = Hands::of(&caller);
+    respond::answer(Work { answer, pieces, ids: None, resume: None, hands }, accepts.stream, &limits).await
 }
 
 /// The end of one message, if it is answered. Those before it in the batch have been taken up.
@@ -86,16 +87,18 @@ async fn one(
 }
 
 async fn together(ends: Vec<BoxFuture<'static, Reply>>) -> Reply {
-    let replies = futures_util::future::join_all(ends).await;
-    let answers: Vec<Bytes> = replies
-        .into_iter()
-        .filter_map(|reply| match reply.end {
-            End::Message(message) => Some(message),
-            End::Silence | End::Severed => None,
-        })
-        .collect();
+    let (mut answers, mut delivers) = (Vec::new(), Vec::new());
+    for reply in futures_util::future::join_all(ends).await {
+        match reply.end {
+            End::Message(message) => {
+                answers.push(message);
+                delivers.extend(reply.delivers);
+            }
+            End::Silence | End::Severed => {}
+        }
+    }
     match gathered(&answers) {
-        Some(array) => Reply::message(StatusCode::OK, array),
+        Some(array) => Reply { delivers, ..Reply::message(StatusCode::OK, array) },
         None => Reply::accepted(),
     }
 }

@@ -3,44 +3,99 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::http_body::{Frame as BodyFrame, SizeHint};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use taskgate_core::id::{Principal, TaskId};
 use taskgate_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::Caller;
 use crate::event_id::EventId;
 use crate::follow::Telling;
+use crate::gateway::Gateway;
 use crate::outlet::Piece;
 use crate::reply::{End, Reply};
 
 /// A response's body.
 pub(crate) enum Body {
-    /// All of it is there. What its reader learns of by it waits until it is handed over, and this is dropped.
-    Full(Option<Bytes>, Option<Telling>),
+    /// All of it is there.
+    Full(Full),
     /// It comes as it happens.
     Stream(Box<Stream>),
+}
+
+/// A body that is there as a whole.
+#[derive(Default)]
+pub(crate) struct Full {
+    bytes: Option<Bytes>,
+    /// What its reader learns of by it. It waits until the body was handed over, and this is dropped.
+    telling: Option<Telling>,
+    /// The results that are in it.
+    handing: Option<Handing>,
 }
 
 impl Body {
     pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
         let bytes = bytes.into();
-        Body::Full((!bytes.is_empty()).then_some(bytes), None)
+        Body::Full(Full { bytes: (!bytes.is_empty()).then_some(bytes), ..Full::default() })
     }
 
     pub(crate) fn empty() -> Body {
-        Body::Full(None, None)
+        Body::Full(Full::default())
     }
 
     /// The same body, which tells its reader of a task.
     pub(crate) fn telling(self, telling: Option<Telling>) -> Body {
         match self {
-            Body::Full(bytes, _) => Body::Full(bytes, telling),
+            Body::Full(full) => Body::Full(Full { telling, ..full }),
             Body::Stream(stream) => Body::Stream(stream),
+        }
+    }
+
+    /// The same body, which holds results.
+    pub(crate) fn handing(self, handing: Option<Handing>) -> Body {
+        match self {
+            Body::Full(full) => Body::Full(Full { handing, ..full }),
+            Body::Stream(stream) => Body::Stream(stream),
+        }
+    }
+}
+
+/// Whose results a request is answered with.
+#[derive(Clone)]
+pub(crate) struct Hands {
+    gateway: Arc<Gateway>,
+    principal: Principal,
+}
+
+impl Hands {
+    pub(super) fn of(caller: &Caller) -> Hands {
+        Hands { gateway: caller.gateway.clone(), principal: caller.principal.clone() }
+    }
+
+    /// These results, if there are any.
+    pub(super) fn handing(&self, tasks: Vec<TaskId>) -> Option<Handing> {
+        (!tasks.is_empty()).then(|| Handing { hands: self.clone(), tasks })
+    }
+}
+
+/// Results on their way to a client. Once the connection takes the last of the body, they count as given: whether it
+/// arrives nobody can tell. What is never taken, since the client is gone, is kept for the same call.
+pub(crate) struct Handing {
+    hands: Hands,
+    tasks: Vec<TaskId>,
+}
+
+impl Handing {
+    fn over(self) {
+        for task in &self.tasks {
+            self.hands.gateway.engine.handed_over(&self.hands.principal, task);
         }
     }
 }
@@ -54,10 +109,12 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
         let next = match self.get_mut() {
-            Body::Full(bytes, telling) => {
-                let bytes = bytes.take();
-                if bytes.is_none() {
-                    *telling = None;
+            Body::Full(full) => {
+                let bytes = full.bytes.take();
+                match bytes {
+                    // Before it leaves: the client's next call must find it noted.
+                    Some(_) => full.handing.take().into_iter().for_each(Handing::over),
+                    None => full.telling = None,
                 }
                 bytes
             }
@@ -67,12 +124,12 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Full(None, _))
+        matches!(self, Body::Full(Full { bytes: None, .. }))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Full(bytes, _) => {
+            Body::Full(Full { bytes, .. }) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Body::Stream(_) => SizeHint::default(),
@@ -88,6 +145,8 @@ pub(crate) struct Work {
     pub(crate) ids: Option<EventId>,
     /// How ids are made when a task comes up; `None` where streams cannot be resumed.
     pub(crate) resume: Option<Resume>,
+    /// Whose results come out of it.
+    pub(crate) hands: Hands,
 }
 
 /// How a stream tells its client that it can be taken up again.
@@ -140,13 +199,16 @@ pub(crate) struct Stream {
     is_over: bool,
     /// Held until the stream is at its end.
     telling: Option<Telling>,
+    /// The results that are in its last event.
+    handing: Option<Handing>,
 }
 
 impl Stream {
     pub(crate) fn new(work: Work, keep_alive: Duration) -> Stream {
         let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + keep_alive, keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stream = Stream { work, ready: VecDeque::new(), keep_alive, is_over: false, telling: None };
+        let ready = VecDeque::new();
+        let mut stream = Stream { work, ready, keep_alive, is_over: false, telling: None, handing: None };
         if stream.work.ids.is_some() {
             stream.prime();
         }
@@ -182,6 +244,7 @@ impl Stream {
             End::Silence | End::Severed => {}
         }
         self.telling = reply.telling;
+        self.handing = self.work.hands.handing(reply.delivers);
         self.is_over = true;
     }
 
@@ -203,6 +266,10 @@ impl Stream {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
+                if self.is_over && self.ready.is_empty() {
+                    // Before it leaves: the client's next call must find it noted.
+                    self.handing.take().into_iter().for_each(Handing::over);
+                }
                 return Poll::Ready(Some(bytes));
             }
             if self.is_over {

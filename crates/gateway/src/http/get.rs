@@ -5,7 +5,7 @@ use taskgate_wire::header;
 use taskgate_wire::place::{HttpFacts, HttpMethod, Placement, place_http};
 use taskgate_wire::rpc_error::RpcError;
 
-use super::body::{Answering, Body, Stream, Work};
+use super::body::{Answering, Body, Hands, Stream, Work};
 use super::guard::Accepts;
 use super::post::{SessionHeader, status};
 use super::{Caller, respond};
@@ -31,6 +31,7 @@ pub(super) async fn get(caller: Caller) -> Response<Body> {
         return respond::refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
     let limits = &caller.gateway.config.limits;
+    let hands = Hands::of(&caller);
     let keep_alive = limits.keep_alive.duration();
     let (outlet, pieces) = Outlet::new();
     let ids = caller.header(header::LAST_EVENT_ID).and_then(EventId::parse);
@@ -44,7 +45,7 @@ pub(super) async fn get(caller: Caller) -> Response<Body> {
             Box::pin(standing::hold(caller.gateway.clone(), session, outlet))
         }
     };
-    let work = Work { answer: Answering::new(future, false), pieces, ids, resume: None };
+    let work = Work { answer: Answering::new(future, false), pieces, ids, resume: None, hands };
     respond::streaming(Stream::new(work, keep_alive))
 }
 

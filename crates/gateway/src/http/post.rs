@@ -13,7 +13,7 @@ use taskgate_wire::place::{HttpFacts, HttpMethod, Placement, Session as Named, p
 use taskgate_wire::rpc_error::RpcError;
 use tokio::sync::mpsc;
 
-use super::body::{Answering, Body, Resume, Work};
+use super::body::{Answering, Body, Hands, Resume, Work};
 use super::guard::{self, Accepts};
 use super::{Caller, batch, respond};
 use crate::dispatch::{self, Exchange, Via};
@@ -175,6 +175,7 @@ async fn modern_request(
         return respond::from_reply(Reply::error(StatusCode::NOT_ACCEPTABLE, Some(request.id()), &error));
     }
     let (outlet, pieces) = way(accepts.stream);
+    let hands = Hands::of(&caller);
     let limits = caller.gateway.config.limits.clone();
     let stopping = caller.gateway.stopping.clone();
     let exchange = Exchange {
@@ -189,7 +190,7 @@ async fn modern_request(
         headers: Some(caller.headers),
     };
     let future = Box::pin(dispatch::request(exchange, Via::Modern(modern)));
-    let work = Work { answer: Answering::new(future, false), pieces, ids: None, resume: None };
+    let work = Work { answer: Answering::new(future, false), pieces, ids: None, resume: None, hands };
     respond::answer(work, accepts.stream, &limits).await
 }
 
@@ -258,7 +259,8 @@ fn legacy_work(
     let outlives = request.method() == "tools/call";
     let exchange = legacy_exchange(caller, session, request, outlet)?;
     let future = Box::pin(dispatch::request(exchange, Via::Legacy(session.clone())));
-    Ok(Work { answer: Answering::new(future, outlives), pieces, ids: None, resume: Some(resume) })
+    let hands = Hands::of(caller);
+    Ok(Work { answer: Answering::new(future, outlives), pieces, ids: None, resume: Some(resume), hands })
 }
 
 /// A request of a session, which can be taken back by its id from now on.

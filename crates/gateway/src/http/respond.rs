@@ -62,7 +62,7 @@ pub(super) async fn answer(mut work: Work, streams: bool, limits: &Limits) -> Re
 }
 
 /// The end came before anything was sent. What was said just before it makes a short stream.
-fn over(mut work: Work, reply: Reply, streams: bool, limits: &Limits) -> Response<Body> {
+fn over(mut work: Work, mut reply: Reply, streams: bool, limits: &Limits) -> Response<Body> {
     while let Ok(piece) = work.pieces.try_recv() {
         if let Piece::Message(_) = piece
             && streams
@@ -74,7 +74,9 @@ fn over(mut work: Work, reply: Reply, streams: bool, limits: &Limits) -> Respons
             return streaming(stream);
         }
     }
-    from_reply(reply)
+    let Reply { delivers, .. } = &mut reply;
+    let handing = work.hands.handing(std::mem::take(delivers));
+    from_reply(reply).map(|body| body.handing(handing))
 }
 
 /// A stream from its first event on.

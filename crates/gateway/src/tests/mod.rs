@@ -7,6 +7,7 @@ mod bad_input;
 mod calls;
 mod dialect_a;
 mod dialect_b;
+mod fetched;
 mod http_client;
 mod ledger;
 mod legacy;

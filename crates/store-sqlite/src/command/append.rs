@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use taskgate_core::id::{OperationId, Principal, TaskId};
-use taskgate_core::operation::{self, Outcome, Verdict};
+use taskgate_core::operation::{self, Effect, Outcome, Verdict};
 use taskgate_core::time::UnixMillis;
 use taskgate_seeded::Bug;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, StateKind, TaskColumns};
 use taskgate_store::codec::event::EventRow;
 use taskgate_store::codec::{self, Code, Part, Place, signed};
 use taskgate_store::law::{self, Breach};
-use taskgate_store::record::{Change, Record};
+use taskgate_store::record::{Change, Front, Record};
 
 use super::operation::update;
 use super::{Command, keys, questions};
@@ -30,8 +30,9 @@ pub(crate) enum Appended {
 }
 
 pub(crate) const FIND: &str =
-    "SELECT t.version, t.state, t.questions, t.operation_id, t.fetched_ms IS NULL AND o.frame IS NOT NULL,
-        o.outcome
+    "SELECT t.version, t.state, t.questions, t.operation_id, t.fetched_ms IS NULL AND (
+        o.frame IS NOT NULL OR (t.front = ?3 AND t.idempotency_key IS NULL AND o.effect <> ?4)
+    ), o.outcome
     FROM task t LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
     WHERE t.principal = ?1 AND t.task_id = ?2";
 
@@ -76,7 +77,7 @@ impl Command for Append {
         let id = record.id.expose();
         let stored = database
             .prepare_cached(FIND)?
-            .query_row((principal, id), |row| {
+            .query_row((principal, id, Front::Plain.code(), Effect::ReadOnly.code()), |row| {
                 Ok(Stored {
                     version: row.get(0)?,
                     state: row.get(1)?,

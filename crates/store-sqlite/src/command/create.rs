@@ -182,7 +182,7 @@ impl Create {
             record.observed.status,
             record.observed.last_updated_at,
             record.observed.next_look.map(|at| at.0),
-            codec::takes_same_call(record, call.frame.is_some()),
+            codec::takes_same_call(record, record.notes_fetch()),
         ])?;
         operation::insert(database, record)?;
         if let Some(scope) = KeyColumns::of_record(record) {

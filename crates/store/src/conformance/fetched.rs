@@ -11,7 +11,7 @@ use super::sample::{
     CREATED, EXPIRES, Told, all_shapes, assert_kept, dispatch, fail, frame, id, lose, put, record, somebody,
     stranger, succeed, tell,
 };
-use crate::record::{Key, Record};
+use crate::record::{Front, Key, Record};
 use crate::{Created, Join, Store, Unfetched};
 
 const NOW: UnixMillis = UnixMillis(CREATED.0 + 10);
@@ -117,9 +117,12 @@ pub async fn design_3_what_runs_and_what_nobody_fetched_is_counted(factory: &imp
 pub async fn inv_50_every_store_joins_what_the_record_says(factory: &impl Factory) {
     let mut joined = 0;
     for (index, shape) in all_shapes().into_iter().enumerate() {
-        for by_frame in [false, true] {
+        for (front, by_frame) in
+            [Front::Plain, Front::A].into_iter().flat_map(|front| [(front, false), (front, true)])
+        {
             let store = factory.fresh().await;
             let mut first = shape.clone();
+            first.front = front;
             first.call.key = None;
             first.call.frame = by_frame.then(|| frame(1));
             put(&store, &first).await;
@@ -146,7 +149,8 @@ pub async fn inv_50_every_store_joins_what_the_record_says(factory: &impl Factor
                 }
                 // So that it is not joined itself.
                 let sent = tell(&store, &again, NOW, vec![dispatch()]).await;
-                tell(&store, &sent, NOW, succeed()).await;
+                let over = tell(&store, &sent, NOW, succeed()).await;
+                fetched(&store, &over, NOW).await;
             }
         }
     }
