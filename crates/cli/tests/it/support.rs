@@ -228,9 +228,9 @@ fn posted<'a>(url: &'a str, headers: &[(&str, &str)], message: &Value) -> (&'a s
 
 /// Looks again until it is so.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while !is_so() {
-        assert!(std::time::Instant::now() < patience, "it did not come to that");
+        assert!(tokio::time::Instant::now() < patience, "it did not come to that");
         std::thread::yield_now();
     }
 }

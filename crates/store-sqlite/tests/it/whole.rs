@@ -51,12 +51,13 @@ pub(crate) fn look_whole(database: &Connection) -> Result<(), String> {
                     iif(o.stage = 4 OR o.outcome IS 7, 1, 2))",
         ),
         (
-            "a flag for the same call that is not that of task, operation, frame and fetch",
+            "a flag for the same call that is not that of task, operation, front, frame and fetch",
             "SELECT count(*) FROM task t JOIN operation o USING (principal, operation_id)
                 WHERE takes_same_call <> ((phase = 0 AND NOT (t.state = 2 AND o.stage = 3 AND o.outcome IS NOT 7))
                         OR (phase = 1 AND o.doubt IS NOT 1)
                         OR (coalesce(ending >= 4, 0) AND coalesce(o.outcome IN (1, 3, 5), 0)))
-                    + 2 * (coalesce(ending IN (1, 2), 0) AND o.frame IS NOT NULL AND fetched_ms IS NULL)",
+                    + 2 * (coalesce(ending IN (1, 2), 0) AND fetched_ms IS NULL AND (o.frame IS NOT NULL
+                        OR (t.front = 2 AND idempotency_key IS NULL AND o.effect <> 0)))",
         ),
         (
             "a count of questions that is wrong",

@@ -97,6 +97,7 @@ pub async fn design_3_what_runs_and_what_nobody_fetched_is_counted(factory: &imp
     ] {
         let mut new = record(text);
         new.call.frame = sequence.map(frame);
+        new.front = if sequence.is_some() { Front::Plain } else { Front::A };
         new.call.key = (text == "good").then(|| Key::of_caller("k"));
         put(&store, &new).await;
         let sent = tell(&store, &new, NOW, vec![dispatch()]).await;

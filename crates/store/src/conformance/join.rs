@@ -11,7 +11,7 @@ use super::Factory;
 use super::sample::{
     CREATED, EXPIRES, Told, dispatch, fail, frame, lose, put, record, stranger, succeed, tell,
 };
-use crate::record::{Key, Record};
+use crate::record::{Front, Key, Record};
 use crate::{CreateError, Created, Join, Store};
 
 const NOW: UnixMillis = UnixMillis(CREATED.0 + 10);
@@ -24,6 +24,10 @@ fn keyed(id: &str, key: &str) -> Record {
 
 async fn create(store: &impl Store, record: &Record, join: Join) -> Result<Created, CreateError> {
     store.create(Arc::new(record.clone()), join).await
+}
+
+async fn fetched(store: &impl Store, record: &Record) {
+    store.fetched(&record.principal, &record.id, NOW).await.expect("writable");
 }
 
 async fn assert_new(store: &impl Store, record: &Record, join: Join) {
@@ -128,6 +132,7 @@ pub async fn design_3_the_same_unkeyed_call_joins_while_it_is_unfinished_or_unkn
 
     let over = tell(&store, &sent, NOW, succeed()).await;
     assert_eq!(over.phase(), crate::record::Phase::Finished);
+    fetched(&store, &over).await;
     let second = record("second");
     assert_new(&store, &second, Join::SameCall).await;
 
@@ -206,6 +211,7 @@ pub async fn design_3_a_call_after_a_tool_s_own_error_is_a_new_one(factory: &imp
     let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
     let over = tell(&store, &sent, NOW, fail()).await;
     assert_eq!(over.phase(), crate::record::Phase::Doubtful);
+    fetched(&store, &over).await;
     let second = record("second");
     assert_new(&store, &second, Join::SameCall).await;
     assert_joins(&store, &record("again"), Join::SameCall, &second).await;
@@ -232,12 +238,13 @@ pub async fn design_3_an_effect_that_was_found_out_after_a_lost_answer_is_joined
     }
 }
 
-/// Whether it is good or bad, until somebody is given it. What came by no frame was given at once, for all we know.
+/// Whether it is good or bad, until somebody is given it. Of a client that holds a task nobody asks.
 pub async fn design_3_a_result_that_nobody_fetched_is_joined(factory: &impl Factory) {
     let store = factory.fresh().await;
-    for (sequence, told) in [(1, succeed()), (2, fail())] {
+    let results = [(1, true, succeed()), (2, true, fail()), (3, false, succeed()), (4, false, fail())];
+    for (sequence, is_framed, told) in results {
         let mut first = record(&format!("first-{sequence}"));
-        first.call.frame = Some(frame(sequence));
+        first.call.frame = is_framed.then(|| frame(sequence));
         assert_new(&store, &first, Join::SameCall).await;
         let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
         let over = tell(&store, &sent, NOW, told).await;
@@ -245,14 +252,19 @@ pub async fn design_3_a_result_that_nobody_fetched_is_joined(factory: &impl Fact
         assert_joins(&store, &again, Join::SameCall, &over).await;
         again.call.frame = Some(frame(10 + sequence));
         assert_joins(&store, &again, Join::SameCall, &over).await;
-        store.fetched(&over.principal, &over.id, NOW).await.expect("writable");
+        fetched(&store, &over).await;
     }
+    let mut with_task = record("with-task");
+    with_task.front = Front::A;
+    assert_new(&store, &with_task, Join::Never).await;
+    let sent = tell(&store, &with_task, NOW, vec![dispatch()]).await;
+    tell(&store, &sent, NOW, succeed()).await;
     // Doubt stays doubt, fetched or not.
     let first = record("first");
     assert_new(&store, &first, Join::SameCall).await;
     let sent = tell(&store, &first, NOW, vec![dispatch()]).await;
     let lost = tell(&store, &sent, NOW, lose()).await;
-    store.fetched(&lost.principal, &lost.id, NOW).await.expect("writable");
+    fetched(&store, &lost).await;
     let lost = Record { fetched: Some(NOW), ..lost };
     assert_joins(&store, &record("again"), Join::SameCall, &lost).await;
 }
