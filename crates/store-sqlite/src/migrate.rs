@@ -77,6 +77,7 @@ const STEPS: &[Step] = &[
         ],
         sql: include_str!("../migrations/0004_ledger.sql"),
     },
+    Step { number: 5, name: "untold", columns: &[], sql: include_str!("../migrations/0005_untold.sql") },
 ];
 
 const STEPS_TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (

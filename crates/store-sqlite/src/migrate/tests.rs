@@ -49,11 +49,11 @@ fn inv_46_a_step_that_fails_leaves_the_schema_as_it_was() {
     let before = schema(&database);
     let sql = "CREATE TABLE extra (a); CREATE TABLE task (a);";
     let columns = &[Column { table: "meta", name: "more", is: "INTEGER" }];
-    let broken = [Step { number: 5, name: "broken", columns, sql }];
+    let broken = [Step { number: 6, name: "broken", columns, sql }];
     assert!(run(&mut database, "here", &broken).is_err());
     assert_eq!(schema(&database), before);
     let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 4);
+    assert_eq!(version, 5);
     migrate(&mut database, "here").unwrap();
 }
 
@@ -76,7 +76,7 @@ fn steps_are_numbered_without_a_gap() {
 
 /// What was written before there were frames is joined by the rule of today.
 #[test]
-fn design_3_the_step_of_frames_says_of_old_records_what_the_same_call_joins() {
+fn design_3_the_steps_say_of_old_records_what_the_same_call_joins() {
     let mut database = Connection::open_in_memory().unwrap();
     run(&mut database, "here", &STEPS[..2]).unwrap();
     // By task id: the phase, the state, the ending, the stage of the operation, its outcome and its doubt.
@@ -87,6 +87,8 @@ fn design_3_the_step_of_frames_says_of_old_records_what_the_same_call_joins() {
         ("tool-error", "1, 2, 2, 4, NULL, 1"),
         ("peer-error", "1, 2, 3, 4, NULL, 2"),
         ("done", "2, 2, 1, 3, 1, NULL"),
+        ("found-out", "2, 2, 12, 3, 1, NULL"),
+        ("never-sent", "2, 2, 10, 3, 4, NULL"),
     ] {
         database
             .execute_batch(&format!(
@@ -111,7 +113,7 @@ fn design_3_the_step_of_frames_says_of_old_records_what_the_same_call_joins() {
         database.prepare("SELECT task_id FROM task WHERE takes_same_call = 1 ORDER BY task_id").unwrap();
     let joined: Vec<String> =
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    assert_eq!(joined, ["cancelled-and-open", "lost", "peer-error", "running"]);
+    assert_eq!(joined, ["cancelled-and-open", "found-out", "lost", "peer-error", "running"]);
     // And they are records as before, by no frame and not fetched.
     let somebody = taskgate_core::id::Principal::stored("somebody".into());
     let all = crate::row::unfinished(&database, None, 9).unwrap();

@@ -67,8 +67,8 @@ pub(crate) fn look_whole(database: &Connection) -> Result<(), String> {
         (
             "a payload or question of no task",
             "SELECT count(*) FROM (SELECT principal, task_id FROM payload
-                UNION ALL SELECT principal, task_id FROM input_request) NATURAL LEFT JOIN task
-                WHERE version IS NULL",
+                UNION SELECT principal, task_id FROM input_request
+                EXCEPT SELECT principal, task_id FROM task)",
         ),
         (
             "a key of no operation",
@@ -78,7 +78,8 @@ pub(crate) fn look_whole(database: &Connection) -> Result<(), String> {
         ),
         (
             "an event of no operation",
-            "SELECT count(*) FROM task_event NATURAL LEFT JOIN operation WHERE stage IS NULL",
+            "SELECT count(*) FROM (SELECT principal, task_id FROM task_event
+                EXCEPT SELECT principal, task_id FROM operation)",
         ),
     ] {
         let count: i64 =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use taskgate_core::operation::{Stage, Verdict};
 use taskgate_power::Recording;
 use taskgate_store::conformance::sample::{self, somebody};
 use taskgate_store::ledger::LedgerEntry;
@@ -149,9 +150,12 @@ fn is_left(id: &str, known: &Known, entry: &LedgerEntry, diary: &Diary, at: Posi
 async fn again(store: &SqliteStore, diary: &Diary, at: Position) -> Result<(), String> {
     for (id, known) in &diary.tasks {
         let (span, first) = &known.versions[0];
-        let is_there =
-            store.operation(&first.operation_id).await.map_err(|error| error.to_string())?.is_some();
-        if !span.is_promised(at) || first.call.key.is_none() || !is_there {
+        let entry = store.operation(&first.operation_id).await.map_err(|error| error.to_string())?;
+        // What was not done gives its key free, and evidence that goes takes it along.
+        let has_key = entry.is_some_and(|entry| {
+            !matches!(&entry.operation.stage, Stage::Settled(outcome) if outcome.verdict() == Some(Verdict::NotApplied))
+        });
+        if !span.is_promised(at) || first.call.key.is_none() || !has_key {
             continue;
         }
         for by_key in [false, true] {

@@ -10,6 +10,7 @@
 mod check;
 mod diary;
 mod load;
+mod old;
 #[path = "../it/whole.rs"]
 #[expect(dead_code, reason = "shared with the tests beside")]
 mod whole;
