@@ -48,6 +48,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Opened, Error> {
     let path = files::prepare(path, &place)?;
     let lock = Lock::take(&path, &place)?;
     files::make_private(&path, &place)?;
+    if !files::has_content(&path) {
+        files::make_names_durable(&path, &place)?;
+    }
     let ended_uncleanly = files::has_content(&files::beside(&path, "-wal"));
     let said = |error: rusqlite::Error| error_for(&place, "open the database", &error);
 

@@ -68,6 +68,8 @@ impl Original {
             Some(same) => same,
             None => self.back_up()?,
         };
+        // The old words are safe before the new ones take their place.
+        self.sync_folder();
         let fresh = self.beside(new)?;
         // As late as can be; what remains is the time of a rename.
         self.check()?;
@@ -147,7 +149,7 @@ impl Original {
     }
 
     fn sync_folder(&self) {
-        // The new file is there either way; this only makes it last through a loss of power.
+        // The file is there either way; this only makes it last through a loss of power.
         if let Some(Ok(folder)) = self.path.parent().map(File::open) {
             let _ = folder.sync_all();
         }

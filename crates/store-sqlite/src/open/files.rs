@@ -1,7 +1,7 @@
 //! The files around a database: who may read them, and that only one process has them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Error as IoError, ErrorKind};
+use std::io::{self, Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -71,6 +71,39 @@ pub(super) fn make_private(path: &Path, place: &str) -> Result<(), Error> {
     options.open(path).map(drop).map_err(|error| cannot_write(place, &error))
 }
 
+/// Makes the names durable by which a new file is found: its own, and those of all folders above it. We may have made them
+/// just now, or a process before us that was killed. SQLite syncs the file's folder only, so a loss of power could take
+/// the folder away with everything in it that was acknowledged (R3.3).
+pub(super) fn make_names_durable(path: &Path, place: &str) -> Result<(), Error> {
+    sync_above(path, sync_folder).map_err(|error| cannot_write(place, &error))
+}
+
+/// Folders that we may not look into are not ours, and were there before us.
+fn sync_above(path: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    for folder in path.ancestors().skip(1) {
+        match sync(folder) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        // Some file systems of other machines have no such thing, and need none.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        other => other,
+    }
+}
+
+/// Elsewhere a folder cannot be opened as a file, and the system keeps its names by itself.
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -120,3 +153,42 @@ fn private_file(_: &mut OpenOptions) {}
 
 #[cfg(not(unix))]
 fn private_folder(_: &mut DirBuilder) {}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn r3_3_the_names_of_all_folders_above_a_new_file_are_made_durable() {
+        let synced = RefCell::new(vec![]);
+        let note = |folder: &Path| {
+            synced.borrow_mut().push(folder.display().to_string());
+            // Nobody may list this one, but all may pass through.
+            if folder == Path::new("/home") { Err(ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+        };
+        sync_above(Path::new("/home/ann/state/taskgate.db"), note).unwrap();
+        assert_eq!(synced.into_inner(), ["/home/ann/state", "/home/ann", "/home", "/"]);
+    }
+
+    #[test]
+    fn r3_3_a_folder_whose_sync_fails_is_an_error_that_names_the_store() {
+        let broken = sync_above(Path::new("/a/b/taskgate.db"), |folder| match folder.to_str() {
+            Some("/a") => Err(io::Error::other("the disk is gone")),
+            _ => Ok(()),
+        });
+        let error = cannot_write("/a/b/taskgate.db", &broken.unwrap_err());
+        assert_eq!(error.to_string(), "could not open /a/b/taskgate.db: the disk is gone");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn r3_3_the_names_of_real_folders_can_be_made_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("taskgate.db");
+        make_names_durable(&path, "here").unwrap();
+        let nowhere = make_names_durable(&folder.path().join("none/taskgate.db"), "here");
+        assert!(matches!(nowhere, Err(Error::Open { .. })), "{nowhere:?}");
+    }
+}
