@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use taskgate_core::operation::{Stage, Verdict};
 use taskgate_power::Recording;
 use taskgate_store::conformance::sample::{self, somebody};
 use taskgate_store::ledger::LedgerEntry;
 use taskgate_store::record::Record;
-use taskgate_store::{Created, Join, Store};
+use taskgate_store::{Created, Join, Store, law};
 use taskgate_store_sqlite::SqliteStore;
 
 use crate::diary::{Diary, Found, Known, Position, Span};
@@ -152,9 +151,7 @@ async fn again(store: &SqliteStore, diary: &Diary, at: Position) -> Result<(), S
         let (span, first) = &known.versions[0];
         let entry = store.operation(&first.operation_id).await.map_err(|error| error.to_string())?;
         // What was not done gives its key free, and evidence that goes takes it along.
-        let has_key = entry.is_some_and(|entry| {
-            !matches!(&entry.operation.stage, Stage::Settled(outcome) if outcome.verdict() == Some(Verdict::NotApplied))
-        });
+        let has_key = entry.is_some_and(|entry| !law::gives_key_free(&entry));
         if !span.is_promised(at) || first.call.key.is_none() || !has_key {
             continue;
         }

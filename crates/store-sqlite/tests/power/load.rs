@@ -6,15 +6,15 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use taskgate_core::id::TaskId;
 use taskgate_core::operation::{self, Finding, Verdict, Word};
-use taskgate_core::task::{CancelRule, Command, QuestionKey, QuestionKind};
+use taskgate_core::task::{CancelRule, Command, Ending, QuestionKey, QuestionKind};
 use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_power::{Random, Recording};
 use taskgate_store::conformance::sample::{
-    self, CREATED, Told, accept, advance, ask, attest, dispatch, fail, frame, lose, probed, reconcile,
+    self, CREATED, Told, accept, advance, ask, attest, dispatch, end, fail, frame, lose, probed, reconcile,
     session, somebody, succeed,
 };
 use taskgate_store::ledger::LedgerEntry;
-use taskgate_store::record::{Key, Record, Session};
+use taskgate_store::record::{Frame, Key, Record, Session};
 use taskgate_store::{Created, Join, Store};
 use taskgate_store_sqlite::SqliteStore;
 
@@ -57,11 +57,11 @@ impl Player {
             let mut record = sample::record(&text);
             record.call.params = Bytes::from(vec![b'p'; 20 + random.below(size.bytes_max)]);
             record.call.frame = Some(frame((number as u64) << 8 | client as u64));
-            record.call.frame = record.call.frame.map(|frame| taskgate_store::record::Frame {
+            record.call.frame = record.call.frame.map(|frame| Frame {
                 attachment: <[u8; 16]>::try_from(&format!("{name:_>16}").as_bytes()[..16]).unwrap(),
                 ..frame
             });
-            match random.below(13) {
+            match random.below(14) {
                 0 => self.plain(record).await,
                 1 => self.asked(record).await,
                 2 => self.lost(record).await,
@@ -73,6 +73,7 @@ impl Player {
                 8 => self.spared(record, &mut random).await,
                 9 | 10 => self.settled(record, &mut random).await,
                 11 => self.told(record, &mut random).await,
+                12 => self.freed(record, &text).await,
                 _ => self.retire(1 + random.below(4)).await,
             }
         }
@@ -197,6 +198,23 @@ impl Player {
         let joined = self.store.create(Arc::new(again), Join::SameKey).await.unwrap();
         assert!(matches!(&joined, Created::Joined(first) if **first == sent), "{joined:?}");
         self.tell(&sent, succeed()).await;
+    }
+
+    /// A key that is given free, and taken over by another call.
+    async fn freed(&self, mut record: Record, text: &str) {
+        record.call.key = Some(Key::of_caller(format!("key-{text}")));
+        self.create(&record).await;
+        let never = Told::Operation(operation::Command::NeverSent);
+        let over = self.tell(&record, vec![never, end(Ending::Cancelled)]).await;
+        let mut next = Record { id: sample::id(&format!("next-{text}")), ..sent(record) };
+        next.operation_id.0 += "-next";
+        next.call.frame =
+            next.call.frame.map(|frame| Frame { sequence: frame.sequence | (1 << 60), ..frame });
+        next.call.digest = [8; 32];
+        self.create(&next).await;
+        let again = self.store.key_given_to(&LedgerEntry::of(&over)).await.unwrap();
+        assert_eq!(again.as_ref(), Some(&next.operation_id));
+        self.tell(&next, succeed()).await;
     }
 
     async fn session(&self, text: &str) {

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use taskgate_core::id::{OperationId, Principal};
-use taskgate_core::operation::{Outcome, Stage, Verdict};
 use taskgate_power::{Disk, Image, Loss, Random, Recording, Step};
 use taskgate_store::codec::columns::OperationColumns;
 use taskgate_store::conformance::sample;
 use taskgate_store::ledger::{LedgerEntry, Which};
 use taskgate_store::record::Key;
-use taskgate_store::{Created, Join, Store};
+use taskgate_store::{Created, Join, Store, law};
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
@@ -264,10 +263,9 @@ async fn ask(store: &SqliteStore, path: &Path, tally: &mut Tally) -> Result<(), 
     }
 }
 
-/// A call under the same key is the same call (INV-16).
+/// A call under the same key is the same call (INV-16), as long as anything may have been done.
 async fn again(store: &SqliteStore, entry: &LedgerEntry, key: String, is_kept: bool) -> Result<(), String> {
-    if entry.operation.stage == Stage::Settled(Outcome::Confirmed(Verdict::NotApplied)) {
-        // Its key stands for nothing that was done.
+    if law::gives_key_free(entry) {
         return Ok(());
     }
     let mut again = sample::record(&format!("again-{}", entry.id.0));
