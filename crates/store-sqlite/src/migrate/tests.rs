@@ -104,6 +104,7 @@ fn design_3_the_steps_say_of_old_records_what_the_same_call_joins() {
                 SELECT 'somebody', 'op-{id}', '{id}', 's', 't', zeroblob(32), 0, 0, 2, 0, stage, 1, 1, outcome, doubt
                 FROM one;
                 INSERT INTO payload VALUES ('somebody', '{id}', 0, x'7b7d');
+                INSERT INTO payload SELECT 'somebody', '{id}', 1, x'7b7d' FROM one WHERE ending IN (1, 2, 3);
                 DROP TABLE one;"
             ))
             .unwrap();
@@ -121,6 +122,10 @@ fn design_3_the_steps_say_of_old_records_what_the_same_call_joins() {
     for record in all {
         assert_eq!((record.principal, record.call.frame, record.fetched), (somebody.clone(), None, None));
     }
+    // Nobody knows who was given the result of a call by no frame; it is none that the next same call is told.
+    let done = taskgate_store::conformance::sample::id("done");
+    let done = crate::row::load(&database, &somebody, &done).unwrap().unwrap();
+    assert!(done.is_returned() && !done.is_unfetched(), "{done:?}");
 }
 
 /// Nothing of the evidence is lost by the step that makes its tables anew, and what was known means what it meant.
