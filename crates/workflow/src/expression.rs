@@ -107,6 +107,9 @@ pub enum Failed {
     /// Data that is not JSON, or too deep.
     #[error("{0} cannot be read as JSON")]
     Unreadable(&'static str),
+    /// An object that names a member twice: it says two things, and nobody can tell which counts.
+    #[error("{0} names a member twice in one object")]
+    Twice(&'static str),
     /// Data that is too large to be looked into.
     #[error("{0} is larger than expressions look into")]
     TooLarge(&'static str),

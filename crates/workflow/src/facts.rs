@@ -7,6 +7,9 @@ use taskgate_core::time::UnixMillis;
 use taskgate_wire::json::{self, Object};
 
 use crate::expression::{Data, Expression, Failed};
+use crate::json::Unread;
+
+const RESULT: &str = "the tool's result";
 
 /// The largest arguments that expressions look into: as large as a client's message may be by default.
 pub const ARGUMENTS_BYTES_MAX: usize = 4 << 20;
@@ -133,7 +136,7 @@ impl<'a> Table<'a> {
         if arguments.len() > ARGUMENTS_BYTES_MAX {
             return Err(Failed::TooLarge("the call's arguments"));
         }
-        crate::json::read(arguments).map_err(|_| Failed::Unreadable("the call's arguments"))
+        crate::json::read(arguments).map_err(unread("the call's arguments"))
     }
 
     fn body(&self) -> Result<&'a str, Failed> {
@@ -150,31 +153,34 @@ impl<'a> Table<'a> {
     fn read_answer(&self) -> Read {
         let body = self.body()?;
         match self.answer {
-            Some(Answer::Web { .. }) => Ok(json_or_text(body)),
-            Some(Answer::Tool(_)) | None => {
-                crate::json::read(body).map_err(|_| Failed::Unreadable("the tool's result"))
-            }
+            Some(Answer::Web { .. }) => json_or_text(body),
+            Some(Answer::Tool(_)) | None => crate::json::read(body).map_err(unread(RESULT)),
         }
     }
 
     fn read_data(&self) -> Read {
         let body = self.body()?;
         match self.answer {
-            Some(Answer::Web { .. }) => Ok(json_or_text(body)),
+            Some(Answer::Web { .. }) => json_or_text(body),
             Some(Answer::Tool(_)) | None => {
-                let unreadable = |_| Failed::Unreadable("the tool's result");
+                let unreadable = |_| Failed::Unreadable(RESULT);
                 let result = Object::parse(body).map_err(unreadable)?;
+                let is_twice =
+                    |name: &str| result.members().filter(|member| member.name == name).nth(1).is_some();
+                if ["structuredContent", "content", "isError"].into_iter().any(is_twice) {
+                    return Err(Failed::Twice(RESULT));
+                }
                 if let Some(structured) =
                     result.get("structuredContent").filter(|value| json::is_object(value))
                 {
-                    return crate::json::read(structured).map_err(unreadable);
+                    return crate::json::read(structured).map_err(unread(RESULT));
                 }
                 let content = result.get("content").unwrap_or("[]");
                 let first = json::elements(content).map_err(unreadable)?.into_iter().find_map(|item| {
                     let item = Object::parse(item).ok()?;
                     item.str("type").filter(|kind| kind == "text").and_then(|_| item.str("text"))
                 });
-                Ok(first.map_or(Value::Null, |text| json_or_text(&text)))
+                first.map_or(Ok(Value::Null), |text| json_or_text(&text))
             }
         }
     }
@@ -192,6 +198,17 @@ impl<'a> Table<'a> {
     }
 }
 
-fn json_or_text(text: &str) -> Value {
-    crate::json::read(text).unwrap_or_else(|_| Value::from(text))
+fn json_or_text(text: &str) -> Read {
+    match crate::json::read(text) {
+        Ok(value) => Ok(value),
+        Err(Unread::Syntax) => Ok(Value::from(text)),
+        Err(Unread::Twice) => Err(Failed::Twice("the answer")),
+    }
+}
+
+fn unread(what: &'static str) -> impl Fn(Unread) -> Failed {
+    move |unread| match unread {
+        Unread::Syntax => Failed::Unreadable(what),
+        Unread::Twice => Failed::Twice(what),
+    }
 }

@@ -13,23 +13,41 @@ use taskgate_wire::json::{self, Object, SyntaxError};
 /// Whole numbers above it have neighbours that a double cannot tell apart.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Why a text is not taken for JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unread {
+    /// It is none, or nested deeper than the wire layer reads.
+    Syntax,
+    /// An object names a member twice. Readers differ in which of the two counts, so it says both and neither.
+    Twice,
+}
+
+impl From<SyntaxError> for Unread {
+    fn from(_: SyntaxError) -> Unread {
+        Unread::Syntax
+    }
+}
+
 /// Reads a JSON text.
 ///
 /// # Errors
-/// [`SyntaxError`] if it is none, or nested deeper than the wire layer reads.
-pub(crate) fn read(text: &str) -> Result<Value, SyntaxError> {
+/// [`Unread`].
+pub(crate) fn read(text: &str) -> Result<Value, Unread> {
     // The check bounds the depth of what follows.
     json::check(text)?;
     value(text.trim_matches([' ', '\n', '\r', '\t']))
 }
 
-fn value(text: &str) -> Result<Value, SyntaxError> {
+fn value(text: &str) -> Result<Value, Unread> {
     Ok(match text.as_bytes().first() {
         Some(b'{') => {
             let object = Object::parse(text)?;
             let mut map = HashMap::new();
             for member in object.members() {
-                map.insert(Key::String(Arc::new(member.name.into_owned())), value(member.value)?);
+                let name = Key::String(Arc::new(member.name.into_owned()));
+                if map.insert(name, value(member.value)?).is_some() {
+                    return Err(Unread::Twice);
+                }
             }
             Value::Map(Map { map: Arc::new(map) })
         }

@@ -201,6 +201,7 @@ impl Failed {
             | Failed::NoMembers(_)
             | Failed::Kind { .. }
             | Failed::Unreadable(_)
+            | Failed::Twice(_)
             | Failed::Both
             | Failed::Arithmetic
             | Failed::Index

@@ -192,14 +192,25 @@ fn serve(path: &Path) -> Result<Owner, Failure> {
             ),
             "use the taskgate of that version, or restart the process with this one",
         )),
-        Err(error @ (Unreached::NotStarted(_) | Unreached::Io(_) | Unreached::Trouble(_))) => {
-            Err(Failure::new(
-                exit::FAILED,
-                format!("the process that has the database {shown} open could not be asked: {error}"),
-                "then try again",
-            ))
-        }
+        Err(Unreached::Io(error)) => Err(Failure::new(
+            exit::FAILED,
+            format!("the process that has the database {shown} open does not answer: {}", io_words(&error)),
+            "look whether it is stopped or overloaded; it can be restarted, and takes up what it had begun",
+        )),
+        Err(error @ (Unreached::NotStarted(_) | Unreached::Trouble(_))) => Err(Failure::new(
+            exit::FAILED,
+            format!("the process that has the database {shown} open could not be asked: {error}"),
+            "make the folder beside it yours alone, then ask again",
+        )),
     }
+}
+
+/// What a socket says is wrong: that its time is over comes as two kinds of errors, neither of which says so.
+fn io_words(error: &std::io::Error) -> String {
+    if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) {
+        return "it was waited for in vain".to_owned();
+    }
+    error.to_string()
 }
 
 /// What an owner says is wrong: its words say what to do.

@@ -77,10 +77,11 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let house = House::build(plan).await?;
     let listener = taken.listen()?;
     let address = listener.local_addr().context("could not find out the port")?;
+    let shutdown = CancellationToken::new();
+    // Whoever reads the announcement may ask at once.
+    let counter = house.answer_commands(&path, shutdown.clone());
     announce(address, &paths, args.json, ui);
     house.knock(&Principal::anonymous());
-    let shutdown = CancellationToken::new();
-    let counter = house.answer_commands(&path, shutdown.clone());
     let asked = shutdown.clone();
     let until_stdin_ends = args.until_stdin_ends;
     let watch = tokio::spawn(async move {

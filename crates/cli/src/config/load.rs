@@ -162,9 +162,21 @@ fn merge(raw: &RawConfig, json: Option<&JsonFile>, folder: &Path) -> Merged {
 
 /// A problem of the file as TOML.
 fn of_toml(error: &toml::de::Error, what: &str) -> Problem {
-    let said = error.message().trim_end().replace('\n', ", ");
+    let said = unquoted(&error.message().trim_end().replace('\n', ", "));
     let at = error.span().map(widen);
     Problem { what: format!("this {what}: {said}"), help: help(&said).map(str::to_owned), at }
+}
+
+/// What was said of a value of the wrong kind, without the value: it could be a secret in the wrong place.
+fn unquoted(said: &str) -> String {
+    for kind in ["invalid type: string ", "invalid value: string "] {
+        if let Some((begin, rest)) = said.split_once(kind)
+            && let Some((_, expected)) = rest.rsplit_once("\", expected ")
+        {
+            return format!("{begin}{}a text, expected {expected}", kind.trim_end_matches("string "));
+        }
+    }
+    said.to_owned()
 }
 
 fn help(said: &str) -> Option<&'static str> {

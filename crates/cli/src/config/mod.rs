@@ -21,6 +21,7 @@ mod raw_workflow;
 pub(crate) mod reference;
 mod rules;
 mod server;
+mod shown;
 pub(crate) mod understand;
 pub(crate) mod units;
 mod unknown;

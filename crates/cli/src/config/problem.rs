@@ -6,6 +6,8 @@ use std::ops::Range;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use serde::Serialize;
 
+use super::shown::shown;
+
 /// One thing that is wrong at one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Problem {
@@ -63,7 +65,7 @@ impl Problems {
         let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(100);
         let mut out = String::new();
-        let source = NamedSource::new(&self.file, self.text.clone());
+        let source = NamedSource::new(&self.file, shown(&self.text));
         for problem in &self.problems {
             let located = Located { problem, source: &source };
             if handler.render_report(&mut out, &located).is_err() {

@@ -73,7 +73,8 @@ pub(crate) struct RawWorkflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "CEL"))]
     pub(crate) version: Option<String>,
-    /// What a call is meant to do, in words for the one who looks after it later. An expression that gives a text.
+    /// What a call is meant to do, in words for the one who looks after it later. An expression that gives a text; a call
+    /// for which it gives none is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "CEL"))]
     pub(crate) intended_effect: Option<String>,
@@ -105,7 +106,7 @@ pub(crate) struct RawWorkflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replay_window: Option<Span>,
     /// Whether a call that is confirmed not applied is sent again by itself, under the same key, while its task is not
-    /// over.
+    /// over. It needs `settle`, and goes with no `fence`, which has that key refused.
     pub(crate) resend: bool,
     /// Who decides when nothing else can tell what happened: names of people or teams, for those who read the list.
     #[schemars(extend("x-default" = "`[\"operator\"]`"))]
@@ -146,7 +147,7 @@ pub(crate) struct RawForward {
     /// In a member of `_meta` of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) meta: Option<String>,
-    /// In an HTTP header of this name; for servers with `url`.
+    /// In an HTTP header of this name; for servers with `url`. A key that is not visible ASCII is refused then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) header: Option<String>,
 }
@@ -255,7 +256,7 @@ pub(crate) struct RawFence {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the workflow's own"))]
     pub(crate) server: Option<String>,
-    /// The tool, such as one that cancels by key.
+    /// The tool, such as one that cancels by key. It is called without a record, so it belongs to no workflow.
     #[schemars(extend("x-default" = "none; must be given"))]
     pub(crate) tool: String,
     /// Its arguments, by name: expressions.

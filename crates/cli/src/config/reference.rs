@@ -128,8 +128,9 @@ const EXPRESSIONS: &str = "
 ## Expressions
 
 Values marked CEL are expressions of the Common Expression Language. They are checked when the file is loaded. One that
-fails on a call's data is never taken for `false`: in a key or object the call is refused, in a receipt or probe the
-outcome stays unknown, and the history says why. Test a member that may be missing with `has(data.status)`.
+fails on a call's data is never taken for `false`: in a key, an object or the intended effect the call is refused, in a
+receipt or probe the outcome stays unknown, and the history says why; so it does where an answer names a member twice.
+Test a member that may be missing with `has(data.status)`.
 
 A workflow for payments:
 

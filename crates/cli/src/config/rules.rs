@@ -6,8 +6,8 @@ use taskgate_core::budget::Allowance;
 use taskgate_core::id::ServerName;
 use taskgate_core::time::Millis;
 use taskgate_workflow::{
-    Ask, Fence, Forward, Hidden, Issuer, Pace, Probe, ReceiptRule, Scheme, Scope, Signature, Template,
-    ToolAsk, Want,
+    Ask, Expression, Fence, Forward, Hidden, Issuer, Pace, Probe, ReceiptRule, Scheme, Scope, Signature,
+    Template, ToolAsk, Want,
 };
 
 use super::raw::RawEffect;
@@ -125,6 +125,10 @@ impl Reader<'_> {
             }
         };
         let rule = ReceiptRule { when: when?, not_applied_when, reference: reference?, issuer: issuer? };
+        self.judges(&["receipt", "when"], &rule.when);
+        if let Some(not_applied) = &rule.not_applied_when {
+            self.judges(&["receipt", "not_applied_when"], not_applied);
+        }
         if !rule.is_bound() {
             let what =
                 "the receipt rule names nothing of this very call: the receipt of another would confirm it";
@@ -167,7 +171,10 @@ impl Reader<'_> {
                 None
             }
         };
-        Some(Signature { scheme: scheme?, over: over?, given: given? })
+        let signature = Signature { scheme: scheme?, over: over?, given: given? };
+        self.judges(&at("over"), &signature.over);
+        self.judges(&at("given"), &signature.given);
+        Some(signature)
     }
 
     pub(super) fn probe(&mut self) -> Option<Probe> {
@@ -216,6 +223,15 @@ impl Reader<'_> {
             let what =
                 "the probe asks about nothing of this very call: the effect of another would confirm it";
             self.fault(&["probe"], what, "ask by `key`, `operation`, `object` or `args`");
+        }
+        self.judges(&["probe", "applied_when"], &applied_when);
+        if let Some(not_applied) = &not_applied_when {
+            self.judges(&["probe", "not_applied_when"], not_applied);
+        }
+        if raw.not_applied_when.as_deref().map(str::trim) == Some(raw.applied_when.trim()) {
+            let what =
+                "`applied_when` and `not_applied_when` are the same, so each answer would count for nothing";
+            self.fault(&["probe", "not_applied_when"], what, "say how the two answers differ");
         }
         let pace = Pace {
             first: raw.first.map_or(FIRST, |span| span.0),
@@ -297,6 +313,12 @@ impl Reader<'_> {
         Some(ToolAsk { server: server?, tool: tool.to_owned(), arguments: compiled })
     }
 
+    /// The effect that a tool outside workflows is declared to have.
+    fn declared(&self, server: &ServerName, tool: &str) -> Option<RawEffect> {
+        let raw = self.around.servers.get(&server.0)?;
+        raw.tools.get(tool).and_then(|tool| tool.effect).or(raw.default.effect)
+    }
+
     /// A look that changes something would make what it asks about.
     fn looks_only(&mut self, server: &ServerName, tool: &str) {
         let of_workflow = self
@@ -305,12 +327,7 @@ impl Reader<'_> {
             .values()
             .find(|other| other.server == server.0 && other.tools.iter().any(|name| name == tool))
             .map(|other| other.effect);
-        let of_server = self
-            .around
-            .servers
-            .get(&server.0)
-            .and_then(|raw| raw.tools.get(tool).and_then(|tool| tool.effect).or(raw.default.effect));
-        let declared = of_workflow.unwrap_or(of_server);
+        let declared = of_workflow.unwrap_or_else(|| self.declared(server, tool));
         if declared != Some(RawEffect::ReadOnly) {
             let what = format!("the tool {tool:?} of server {:?} is not declared read_only", server.0);
             let help = format!(
@@ -332,7 +349,50 @@ impl Reader<'_> {
             let what = "the fence names nothing of this very call: it would stop others, or none";
             self.fault(&["fence"], what, "give the tool `key`, `operation`, `object` or something of `args`");
         }
-        Some(Fence { ask, fenced_when: fenced_when? })
+        self.only_stops(&ask.server, &ask.tool);
+        let fenced_when = fenced_when?;
+        self.judges(&["fence", "fenced_when"], &fenced_when);
+        Some(Fence { ask, fenced_when })
+    }
+
+    /// A rule that looks at nothing of the answer says the same whatever the system of record says.
+    fn judges(&mut self, keys: &[&str], rule: &Expression) {
+        if !["answer", "data", "status"].iter().any(|name| rule.uses(name)) {
+            let what = "this looks at nothing of the answer, and would hold whatever that says";
+            self.fault(keys, what, "look at something in `data` or `answer`: data.status == \"paid\"");
+        }
+    }
+
+    /// A fence is called without a record of its own. So it is no tool that a workflow records, and none that only looks.
+    fn only_stops(&mut self, server: &ServerName, tool: &str) {
+        let of_workflow = self
+            .around
+            .workflows
+            .iter()
+            .find(|(_, other)| other.server == server.0 && other.tools.iter().any(|name| name == tool));
+        if let Some((name, _)) = of_workflow {
+            let what = format!(
+                "the fence's tool {tool:?} belongs to workflow {name:?}: a fence is called without a record"
+            );
+            self.fault(
+                &["fence", "tool"],
+                what,
+                "name a tool that only stops requests, such as one that cancels by key",
+            );
+            return;
+        }
+        let declared = self.declared(server, tool);
+        if declared == Some(RawEffect::ReadOnly) {
+            let what = format!(
+                "the tool {tool:?} of server {:?} is declared read_only, and can stop nothing",
+                server.0
+            );
+            self.fault(
+                &["fence", "tool"],
+                what,
+                "name the tool that stops requests, such as one that cancels by key",
+            );
+        }
     }
 
     /// Whether what is declared can ever make a negative answer certain, and what hangs on that.
@@ -357,8 +417,10 @@ impl Reader<'_> {
             && (raw.settle.is_some() || raw.fence.is_some());
         if raw.resend && !by_probe {
             let what = "`resend` needs something that can confirm that nothing was done";
-            let help = "add a probe with `not_applied_when`, and `settle` or a `fence`";
-            self.fault(&["resend"], what, help);
+            self.fault(&["resend"], what, "add a probe with `not_applied_when`, and `settle`");
+        } else if raw.resend && raw.fence.is_some() {
+            let what = "`resend` sends under the same key, which the `fence` has the system of record refuse";
+            self.fault(&["resend"], what, "use `settle` in place of the fence, or take `resend` away");
         }
     }
 }

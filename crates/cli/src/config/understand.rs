@@ -180,6 +180,9 @@ pub(crate) fn resolve(path: &str, folder: &Path, environment: &Environment) -> P
     }
 }
 
+/// The shortest lifetime that a task can have.
+const TTL_MIN: Millis = Millis(1_000);
+
 /// Reads the limits. One that was left at its default gives way to a smaller bound; one that was written does not.
 fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> Limits {
     let first = RawLimits::default();
@@ -205,6 +208,15 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> Limits {
     );
     let floor = within(("poll_floor", raw.poll_floor, first.poll_floor), ("poll_ceiling", raw.poll_ceiling));
     within(("restart_first", raw.restart_first, first.restart_first), ("restart_max", raw.restart_max));
+    for (name, value) in [("ttl_max", raw.ttl_max), ("ttl_max_anonymous", raw.ttl_max_anonymous)] {
+        if value.0 < TTL_MIN {
+            faults.push(Fault::new(
+                &["limits", name],
+                format!("`{name}` is {value}, in which no task could be read"),
+                "use \"1s\" or more",
+            ));
+        }
+    }
     for (name, value) in raw.counts() {
         if value == 0 {
             faults.push(Fault::new(

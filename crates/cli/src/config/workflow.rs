@@ -78,6 +78,17 @@ impl Reader<'_> {
         scope: Scope,
         want: Want,
     ) -> Option<Expression> {
+        if source.is_empty()
+            && let Some(key) = keys.last()
+        {
+            let what = format!("`{key}` is missing, or empty");
+            let help = format!(
+                "write an expression in CEL; these names are known here: {}",
+                scope.names().join(", ")
+            );
+            self.fault(keys, what, help);
+            return None;
+        }
         Expression::compile(source, scope, want).map_err(|bad| self.bad(keys, bad)).ok()
     }
 
@@ -147,7 +158,7 @@ impl Reader<'_> {
         if self.name.is_empty() || self.name.len() > 64 || self.name.chars().any(char::is_control) {
             self.fault(
                 &[],
-                "a workflow needs a name of 1 to 64 bytes",
+                "a workflow needs a name of 1 to 64 bytes, without control characters",
                 "name it by what it does: [workflows.payments]",
             );
         }
@@ -304,6 +315,12 @@ impl Reader<'_> {
             let what = format!("`deadline` is {deadline}, longer than `ttl_max` ({longest})");
             self.fault(&["deadline"], what, "shorten `deadline`, or lengthen `ttl_max`");
         }
+        for (key, span) in [("ttl_max", raw.ttl_max), ("deadline", raw.deadline)] {
+            if let Some(span) = span.filter(|span| span.0 < TIME_MIN) {
+                let what = format!("`{key}` is {span}, in which nothing can be done");
+                self.fault(&[key], what, "use \"1s\" or more");
+            }
+        }
         for (key, count) in [
             ("running", raw.running),
             ("create_attempts", raw.create_attempts.map(|count| count as usize)),
@@ -356,9 +373,16 @@ impl Reader<'_> {
             RawKeying::PerRequest => Some(Keying::PerRequest),
             RawKeying::Required => Some(Keying::Required),
             RawKeying::Derived => match &raw.key {
-                Some(key) => self
-                    .expression(&["idempotency", "key"], key, Scope::Call, Want::Text)
-                    .map(Keying::Derived),
+                Some(key) => {
+                    let at = ["idempotency", "key"];
+                    let key = self.expression(&at, key, Scope::Call, Want::Text)?;
+                    if !key.uses("args") {
+                        let what =
+                            "the key names nothing of the arguments: all calls would be one and the same";
+                        self.fault(&at, what, "name what tells two calls apart: key = \"args.order_id\"");
+                    }
+                    Some(Keying::Derived(key))
+                }
                 None => {
                     let help = "say which piece of business the arguments name: key = \"args.order_id\"";
                     self.fault(&["idempotency", "mode"], "`mode = \"derived\"` needs a `key`", help);
@@ -381,6 +405,13 @@ impl Reader<'_> {
     fn webhook(&mut self) -> Option<Webhook> {
         let raw = self.raw.webhook.as_ref()?;
         let before = self.faults.len();
+        if raw.url.is_empty() {
+            self.fault(
+                &["webhook", "url"],
+                "the webhook has no `url`",
+                "say where to post: url = \"https://…\"",
+            );
+        }
         let url = self.value(&["webhook", "url"], &raw.url);
         if self.faults.len() == before && !Reader::is_private(&url) {
             let what = "the webhook's URL is neither https:// nor at this machine";
@@ -413,6 +444,9 @@ pub(crate) fn names() -> String {
     }
     out
 }
+
+/// The shortest lifetime of a task, and the shortest time for its work.
+const TIME_MIN: Millis = Millis(1_000);
 
 /// Wait before the first look after a lost answer.
 pub(super) const FIRST: Millis = Millis(2_000);

@@ -211,3 +211,29 @@ fn a_secret_that_does_not_fit_is_not_repeated() {
     assert_eq!(output.status.code(), Some(3));
     assert!(!said(&output).contains("hunter2"), "{}", said(&output));
 }
+
+/// Where something is wrong its line is shown, and the lines around it: no secret that stands there may be.
+#[test]
+fn a_secret_that_is_written_in_the_file_is_not_shown_beside_what_is_wrong() {
+    let workflow = "[servers.a]\nurl = \"http://a/\"\n[workflows.w]\nserver = \"a\"\ntools = [\"t\"]\n";
+    for wrong in [
+        "[servers.a]\nheaders = { A = \"Bearer hunter2\" }\nurll = \"http://a/\"\n".to_owned(),
+        "[servers.a]\nurl = \"http://a/\"\nheaders = { A = \"Bearer hunter2\" \"x\" }\n".to_owned(),
+        "[servers.a]\nurl = \"http://a/\"\nheaders = \"Bearer hunter2\"\n".to_owned(),
+        "[servers.a]\nurl = \"ftp://me:hunter2@a/?hunter2\"\n".to_owned(),
+        "[servers.a]\ncommand = \"\"\nargs = [\"--token\", \"hunter2\"]\n".to_owned(),
+        format!("{workflow}webhook = {{ url = \"http://hooks/T/hunter2\", headers.X = \"hunter2\\n\" }}\n"),
+        format!(
+            "{workflow}[workflows.w.receipt]\nwhen = \"data.k == key\"\nreference = \"data.r\"\nissued_by = \"signature\"\n\
+             signature = {{ algorithm = \"hmac_sha256\", secret = \"hunter2\", over = \"data.o\", given = \"data.s\" }}\n"
+        ),
+    ] {
+        let said = check(&wrong);
+        assert!(said.starts_with("exit 3") && said.contains("taskgate.toml:"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+    let folder =
+        folder(&[("mcp.json", "{\"mcpServers\": {\"a\": {\"env\": {\"PIN\": \"hunter2\"}, \"url\": 5}}}")]);
+    let said = said(&run_in(folder.path(), &["config", "check", "--mcp-json", "mcp.json"]));
+    assert!(said.starts_with("exit 3") && !said.contains("hunter2"), "{said}");
+}

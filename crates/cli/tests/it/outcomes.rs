@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::support::{Gateway, folder, modern};
+use crate::support::{Gateway, folder, modern, run_in, said};
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -198,6 +198,33 @@ fn r4_5_what_nobody_can_find_out_goes_to_its_owners_by_webhook() {
     assert!(!second.1.contains("hidden-key"), "{}", second.1);
     let ledger = town.ledger();
     assert!(matches!(of(&ledger, "pay_person").inquiry, Inquiry::Person { .. }));
+}
+
+/// Keys and objects belong to a workflow's name. Renaming one while its operations are open must not go unnoticed.
+#[test]
+fn a_workflow_that_was_renamed_while_its_operations_are_open_is_told_of_at_the_start() {
+    let mut town = Town::open("http://127.0.0.1:1/nobody");
+    let armed = town.loses("pay_person", Side::Answer);
+    town.pays("pay_person", "renamed");
+    drop(armed);
+    let ends = |gateway: &mut Gateway| {
+        drop(gateway.running.stdin.take());
+        assert_eq!(gateway.running.code(), Some(0));
+        gateway.running.stderr()
+    };
+    let told = "workflow=\"handed\" operations=1";
+    let log = ends(&mut town.gateway);
+    assert!(!log.contains(told), "{log}");
+    let file = town.folder.path().join("taskgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("[workflows.handed", "[workflows.given")).unwrap();
+    town.gateway = Gateway::start(town.folder.path());
+    let ops = ["ops", "--waiting", "--config", "taskgate.toml"];
+    let said = said(&run_in(town.folder.path(), &ops));
+    assert!(said.contains("workflow   handed") && said.contains("waits      for a person"), "{said}");
+    assert!(said.contains("last       a look-up failed: http://127.0.0.1:1: "), "{said}");
+    let log = ends(&mut town.gateway);
+    assert!(log.contains("workflow that is not in the configuration") && log.contains(told), "{log}");
 }
 
 /// Somebody who takes notices: the first is answered by 503, all others are acknowledged. What was said: head and body.

@@ -1,5 +1,7 @@
 //! What is told about workflows that cannot be, and about ones that can.
 
+use std::process::Stdio;
+
 use insta::assert_snapshot;
 
 use crate::support::{folder, run_in, said, taskgate};
@@ -46,7 +48,6 @@ on_conflict = "queue"
 settle = "10m"
 replay = "keyed"
 replay_window = "24h"
-resend = true
 owners = ["treasury"]
 webhook = { url = "https://hooks.example/T/${HOOK}", headers = { X-Token = "${HOOK}" } }
 
@@ -84,7 +85,9 @@ server = "local"
 tools = ["send"]
 effect = "reversible"
 idempotency = { mode = "required", forward = { argument = "key" } }
-probe = { get = "http://127.0.0.1:1/mails/{key}", applied_when = "status == 200" }
+settle = "1m"
+resend = true
+probe = { get = "http://127.0.0.1:1/mails/{key}", applied_when = "status == 200", not_applied_when = "status == 404" }
 
 [workflows.looks]
 server = "local"
@@ -236,4 +239,86 @@ object = "args.id"
 probe = { get = "https://bank.example/{key}", applied_when = "status == 200" }
 "#
     ));
+}
+
+/// Each of these would confirm whatever is answered, or stop what it is to protect.
+#[test]
+fn r4_3_rules_that_look_at_nothing_of_an_answer_are_told() {
+    assert_snapshot!(payments(
+        r#"settle = "10m"
+[workflows.payments.receipt]
+when = "key != ''"
+not_applied_when = "args.dry == true"
+reference = "data.id"
+issued_by = "signature"
+signature = { algorithm = "hmac_sha256", secret = "0123456789abcdef", over = "key", given = "key" }
+
+[workflows.payments.probe]
+get = "https://bank.example/{key}"
+applied_when = "true"
+not_applied_when = "args.order != ''"
+
+[workflows.payments.fence]
+tool = "cancel"
+arguments = { key = "key" }
+fenced_when = "true"
+"#
+    ));
+    assert_snapshot!(payments(
+        "probe = { get = \"https://bank.example/{key}\", applied_when = \"data.a == 1\", not_applied_when = \"data.a == 1\" }\n"
+    ));
+}
+
+#[test]
+fn r4_6_a_key_that_is_the_same_for_all_calls_is_told() {
+    for key in ["'payments'", "tool"] {
+        let said = payments(&format!("idempotency = {{ mode = \"derived\", key = \"{key}\" }}\n"));
+        assert!(said.contains("all calls would be one and the same"), "{said}");
+    }
+}
+
+#[test]
+fn r4_2_a_fence_that_would_act_without_a_record_or_only_looks_is_told() {
+    let fence = |tool: &str, more: &str| {
+        payments(&format!(
+            "probe = {{ get = \"https://bank.example/{{key}}\", applied_when = \"data.a\", not_applied_when = \"data.b\" }}\n\
+             fence = {{ tool = \"{tool}\", arguments = {{ key = \"key\" }}, fenced_when = \"data.ok\" }}\n{more}"
+        ))
+    };
+    assert_snapshot!(fence("pay", ""));
+    assert_snapshot!(fence("refund", "[workflows.refunds]\nserver = \"bank\"\ntools = [\"refund\"]\n"));
+    assert_snapshot!(fence("find_payment", ""));
+    // What the fence has refused is not sent again under the same key.
+    assert_snapshot!(fence("cancel", "settle = \"1m\"\nresend = true\n"));
+}
+
+#[test]
+fn what_is_missing_is_told_by_its_name() {
+    assert_snapshot!(payments(
+        "webhook = {}\nreceipt = { reference = \"data.id\", issued_by = \"server\" }\nprobe = { get = \"https://bank.example/{key}\" }\n"
+    ));
+}
+
+/// A task that lives for no time cannot be made.
+#[test]
+fn times_in_which_nothing_can_be_done_are_told() {
+    assert_snapshot!(payments("ttl_max = \"0s\"\n"));
+    assert_snapshot!(payments("deadline = \"10ms\"\n[limits]\nttl_max_anonymous = \"0s\"\n"));
+}
+
+/// The keeper keeps no workflows, so it must not take calls that were to have them.
+#[test]
+fn a_server_with_workflows_is_not_served_without_them() {
+    let text = format!("{SERVERS}[workflows.mails]\nserver = \"local\"\ntools = [\"send\"]\n");
+    let folder = folder(&[("taskgate.toml", &text)]);
+    let run = |name: &str| {
+        let mut command = taskgate(&["run", "--config", "taskgate.toml", "--name", name]);
+        let state = folder.path().join("state");
+        command.current_dir(folder.path()).env("XDG_STATE_HOME", state).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    assert_snapshot!(said(&run("local")));
+    assert!(!folder.path().join("state").exists(), "no keeper was started");
+    // A server of the same file that has none is served: its host has gone already.
+    assert_eq!(run("bank").status.code(), Some(0));
 }

@@ -175,7 +175,12 @@ async fn a_key_that_would_take_the_place_of_another_value_refuses_the_call() {
     assert_eq!(sent(&rig), [json!({"name": "slow", "arguments": {"order": 7}})]);
     // What cannot stand in a header is not sent without it.
     let rig = self::rig(workflow(Keying::Required, Some(Forward::Header("X-Key".to_owned())))).await;
-    assert!(refused(&call(&rig, json!({}), Some("é\n")).await).contains("visible ASCII"));
+    for key in ["é\n", "é", " a", "a ", "a\tb", "\u{7f}"] {
+        assert!(refused(&call(&rig, json!({}), Some(key)).await).contains("visible ASCII"), "{key:?}");
+    }
+    assert!(sent(&rig).is_empty());
+    call(&rig, json!({}), Some("a b~!")).await;
+    assert_eq!(sent(&rig).len(), 1);
 }
 
 #[tokio::test]

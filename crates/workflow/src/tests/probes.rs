@@ -149,3 +149,18 @@ fn r4_5_a_fence_holds_only_if_the_system_of_record_agreed() {
     assert_eq!(fenced(r#"{"isError":true,"structuredContent":{"cancelled":"order-7"}}"#), Ok(false));
     assert!(fenced(r#"{"structuredContent":{}}"#).is_err() && fenced("rubbish").is_err());
 }
+
+/// One that keeps the first of the two members would read the opposite of one that keeps the last.
+#[test]
+fn r4_5_a_system_of_record_that_contradicts_itself_confirms_nothing() {
+    for body in [
+        r#"{"state":"none","state":"paid"}"#,
+        r#"{"state":"paid","more":[{"a":1,"a":1}]}"#,
+        "{\"state\":\"none\",\"st\\u0061te\":\"paid\"}",
+    ] {
+        let answer = Answer::Web { status: 200, body: body.as_bytes() };
+        let failed = by_web().judge(facts("{}"), answer).unwrap_err();
+        assert_eq!(failed.why, Failed::Twice("the answer"), "{body}");
+        assert!(failed.why.may_pass());
+    }
+}

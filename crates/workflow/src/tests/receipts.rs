@@ -129,6 +129,13 @@ fn a_rule_that_fails_finds_no_receipt_and_says_why() {
         "`receipt.when` cannot be evaluated: `state` is missing in the data"
     );
     assert_eq!(failed("rubbish").why, Failed::Unreadable("the tool's result"));
+    // A result that contradicts itself is no receipt, whichever of the two a reader would take.
+    let twice = RESULT.replace("{\\\"id", "{\\\"state\\\":\\\"refused\\\",\\\"id");
+    assert_eq!(failed(&twice).why, Failed::Twice("the answer"));
+    let twice = RESULT.replacen('{', "{\"content\":[],", 1);
+    assert_eq!(failed(&twice).why, Failed::Twice("the tool's result"));
+    let twice = r#"{"structuredContent":{"state":"refused","id":"tx-1","order":"order-7","state":"paid"}}"#;
+    assert_eq!(failed(twice).why, Failed::Twice("the tool's result"));
     let large = format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}",
         "x".repeat(crate::ANSWER_BYTES_MAX)

@@ -64,6 +64,24 @@ pub(super) fn words(line: &str) -> String {
     said.trim_end_matches([' ', ',']).to_owned()
 }
 
+/// What a line says that was learned of an effect without settling it: by a look-up, by a rule that failed, or by one who
+/// contradicts.
+pub(super) fn learned(line: &str) -> Option<String> {
+    let (kind, rest) = first(line);
+    match kind {
+        "probed" => {
+            let (word, more) = first(rest);
+            Some(format!("a look-up {}{}", finding(word), colon(first(more).1)))
+        }
+        "handed_off" => match first(first(rest).1) {
+            ("rule_failed", note) if !note.is_empty() => Some(text(note)),
+            (_, _) => None,
+        },
+        "contradicted" => Some(words(line)),
+        _ => None,
+    }
+}
+
 /// What an outcome means, and how certain it is.
 pub(super) fn outcome(certainty: Option<&str>, said: Option<&str>) -> String {
     match (certainty, said) {

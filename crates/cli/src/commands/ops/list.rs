@@ -104,7 +104,9 @@ fn find(args: &Ops, owner: &mut Owner) -> Result<Found, Failure> {
     let mut after: Option<After> = None;
     loop {
         let begins = after.is_none();
-        let wanted = Wanted { which, after, limit: PAGE, since_ms: None, history: false };
+        // What was learned so far stands in the history.
+        let history = args.waiting && !args.json;
+        let wanted = Wanted { which, after, limit: PAGE, since_ms: None, history };
         let page: Page = owner.ask(&Ask::Operations(wanted)).map_err(refused)?;
         if begins {
             found.waiting = page.waiting;

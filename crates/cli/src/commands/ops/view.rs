@@ -89,6 +89,9 @@ pub(super) fn waiting(operation: &Operation, now: UnixMillis, ui: Ui) {
     if let Some(words) = inquiry(operation, now) {
         field(ui, "waits", &words);
     }
+    if let Some(words) = last(operation) {
+        field(ui, "last", &words);
+    }
     let id = &operation.id;
     if operation.can_be_asked {
         field(ui, "then", &format!("taskgate reconcile {id}"));
@@ -96,6 +99,12 @@ pub(super) fn waiting(operation: &Operation, now: UnixMillis, ui: Ui) {
     } else {
         field(ui, "then", &format!("taskgate resolve {id} applied|not-applied --reason TEXT"));
     }
+}
+
+/// What the last look-up said, or the rule that could not be evaluated: that is why a person is asked.
+fn last(operation: &Operation) -> Option<String> {
+    let lines = operation.history.iter().flatten().flat_map(|happening| &happening.lines);
+    lines.rev().find_map(|line| history::learned(line))
 }
 
 fn about(operation: &Operation, ui: Ui) {

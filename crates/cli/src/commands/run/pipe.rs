@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::parent_id;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use taskgate_client::config::{EraChoice, InheritEnv, ServerConfig, Transport};
@@ -14,6 +15,7 @@ use taskgate_gateway::config::{ServerPolicy, ToolPolicy};
 use taskgate_keeper::attachment::{self, Attachment, Era, Reach, Text, Tool, Treatment};
 use taskgate_keeper::key;
 use taskgate_keeper::pipe;
+use taskgate_workflow::Workflow;
 
 use crate::args::Run;
 use crate::commands::{keeper, probe};
@@ -87,10 +89,29 @@ fn configured(
         let help = format!("these are configured: {}", names.join(", "));
         return Err(Failure::new(exit::USAGE, format!("no server {name:?} is configured"), help));
     };
+    without_workflows(&name, &config.workflows)?;
     if let Some(typed) = probe::stdio(&name, &args.command) {
         server.transport = typed.transport;
     }
     Ok((server, policy, config.gateway.limits.sync_budget.0))
+}
+
+/// The keeper keeps no workflows. Calls that somebody declared to have keys, receipts and look-ups are not made without.
+fn without_workflows(name: &str, workflows: &[Arc<Workflow>]) -> Result<(), Failure> {
+    let of_server: Vec<_> = workflows
+        .iter()
+        .filter(|workflow| workflow.server.0 == name)
+        .map(|workflow| &*workflow.name)
+        .collect();
+    if of_server.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "server {name:?} has workflows ({}), and the keeper keeps none: its calls would have no keys, receipts or look-ups",
+        of_server.join(", ")
+    );
+    let help = "use `taskgate serve --config FILE`, or `taskgate run --foreground`, which keep them";
+    Err(Failure::new(exit::CONFIG, what, help))
 }
 
 fn reach(transport: &Transport, environment: &Environment) -> Result<Reach, Failure> {
