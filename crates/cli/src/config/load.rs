@@ -36,7 +36,7 @@ pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config,
             let servers = file.servers();
             understand(&raw, &servers, folder(path), environment).map_err(|faults| {
                 let problems = faults.into_iter().map(|fault| file.problem(fault)).collect();
-                vec![Problems::new(&file.name, &file.text, problems)]
+                vec![Problems::of_config(&file.name, &file.text, problems)]
             })
         }
     }
@@ -50,7 +50,7 @@ pub(crate) fn store_of(path: &Path, environment: &Environment) -> Result<Option<
     let text = read(path)?;
     let name = path.display().to_string();
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        vec![Problems::new(&name, &text, vec![of_toml(&error, "is no TOML")])]
+        vec![Problems::of_config(&name, &text, vec![of_toml(&error, "is no TOML")])]
     })?;
     let written = table.get("store").and_then(|store| store.get("path")).and_then(toml::Value::as_str);
     Ok(store(written, folder(path), environment))
@@ -58,7 +58,7 @@ pub(crate) fn store_of(path: &Path, environment: &Environment) -> Result<Option<
 
 fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Vec<Problems>> {
     let name = path.display().to_string();
-    let refused = |problems| vec![Problems::new(&name, text, problems)];
+    let refused = |problems| vec![Problems::of_config(&name, text, problems)];
     let document = DeTable::parse(text).map_err(|error| refused(vec![of_toml(&error, "is no TOML")]))?;
     let unknown = unknown::keys(document.get_ref(), &reference::plain_schema());
     if !unknown.is_empty() {
@@ -99,7 +99,7 @@ fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Ve
     }
     if let (Some(json), false) = (&json, there.is_empty()) {
         let problems = there.into_iter().map(|fault| json.problem(fault)).collect();
-        files.push(Problems::new(&json.name, &json.text, problems));
+        files.push(Problems::of_config(&json.name, &json.text, problems));
     }
     Err(files)
 }

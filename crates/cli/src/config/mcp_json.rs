@@ -64,7 +64,7 @@ impl Scalar {
 /// Reads the file `file`, in which `text` stands.
 pub(crate) fn parse(file: &str, text: &str) -> Result<McpJson, Problems> {
     let problem = |what: String, help: &str, at| Problem { what, help: Some(help.to_owned()), at };
-    let refused = |problems| Problems::new(file, text, problems);
+    let refused = |problems| Problems::of_config(file, text, problems);
     let document: Document<'_> = serde_json::from_str(text).map_err(|error| {
         let at = offset(text, error.line(), error.column());
         let what = format!("this is no mcp.json: {}", words(&error));

@@ -24,7 +24,7 @@ pub(crate) struct Problem {
 pub(crate) struct Problems {
     /// The file as it was named to us.
     pub(crate) file: String,
-    /// What stood in it; empty if it could not be read.
+    /// What stood in it, as far as it may be shown, each character at its place; empty if it could not be read.
     pub(crate) text: String,
     /// In the order of the file.
     pub(crate) problems: Vec<Problem>,
@@ -41,6 +41,12 @@ pub(crate) struct ProblemLine<'a> {
 }
 
 impl Problems {
+    /// Those of a configuration, whose secrets are not shown.
+    pub(crate) fn of_config(file: &str, text: &str, problems: Vec<Problem>) -> Problems {
+        Problems::new(file, &shown(text), problems)
+    }
+
+    /// Those of a file whose `text` may be shown.
     pub(crate) fn new(file: &str, text: &str, mut problems: Vec<Problem>) -> Problems {
         problems.sort_by_key(|problem| problem.at.as_ref().map(|at| at.start));
         Problems { file: file.to_owned(), text: text.to_owned(), problems }
@@ -65,7 +71,7 @@ impl Problems {
         let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(100);
         let mut out = String::new();
-        let source = NamedSource::new(&self.file, shown(&self.text));
+        let source = NamedSource::new(&self.file, self.text.clone());
         for problem in &self.problems {
             let located = Located { problem, source: &source };
             if handler.render_report(&mut out, &located).is_err() {
