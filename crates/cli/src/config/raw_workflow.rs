@@ -106,7 +106,7 @@ pub(crate) struct RawWorkflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replay_window: Option<Span>,
     /// Whether a call that is confirmed not applied is sent again by itself, under the same key, while its task is not
-    /// over. It needs `settle`, and goes with no `fence`, which has that key refused.
+    /// over.
     pub(crate) resend: bool,
     /// Who decides when nothing else can tell what happened: names of people or teams, for those who read the list.
     #[schemars(extend("x-default" = "`[\"operator\"]`"))]

@@ -417,10 +417,8 @@ impl Reader<'_> {
             && (raw.settle.is_some() || raw.fence.is_some());
         if raw.resend && !by_probe {
             let what = "`resend` needs something that can confirm that nothing was done";
-            self.fault(&["resend"], what, "add a probe with `not_applied_when`, and `settle`");
-        } else if raw.resend && raw.fence.is_some() {
-            let what = "`resend` sends under the same key, which the `fence` has the system of record refuse";
-            self.fault(&["resend"], what, "use `settle` in place of the fence, or take `resend` away");
+            let help = "add a probe with `not_applied_when`, and `settle` or a `fence`";
+            self.fault(&["resend"], what, help);
         }
     }
 }

@@ -48,6 +48,7 @@ on_conflict = "queue"
 settle = "10m"
 replay = "keyed"
 replay_window = "24h"
+resend = true
 owners = ["treasury"]
 webhook = { url = "https://hooks.example/T/${HOOK}", headers = { X-Token = "${HOOK}" } }
 
@@ -85,9 +86,7 @@ server = "local"
 tools = ["send"]
 effect = "reversible"
 idempotency = { mode = "required", forward = { argument = "key" } }
-settle = "1m"
-resend = true
-probe = { get = "http://127.0.0.1:1/mails/{key}", applied_when = "status == 200", not_applied_when = "status == 404" }
+probe = { get = "http://127.0.0.1:1/mails/{key}", applied_when = "status == 200" }
 
 [workflows.looks]
 server = "local"
@@ -288,8 +287,6 @@ fn r4_2_a_fence_that_would_act_without_a_record_or_only_looks_is_told() {
     assert_snapshot!(fence("pay", ""));
     assert_snapshot!(fence("refund", "[workflows.refunds]\nserver = \"bank\"\ntools = [\"refund\"]\n"));
     assert_snapshot!(fence("find_payment", ""));
-    // What the fence has refused is not sent again under the same key.
-    assert_snapshot!(fence("cancel", "settle = \"1m\"\nresend = true\n"));
 }
 
 #[test]
