@@ -203,6 +203,14 @@ impl Servers {
         }
     }
 
+    /// Whether the session for `key` is open, as far as is known without asking the server. Nothing is opened.
+    #[must_use]
+    pub fn is_open(&self, key: &BackKey) -> bool {
+        let Some(server) = self.server(&key.server) else { return false };
+        let slot = server.slots.lock().get(&server.session_key(key)).cloned();
+        slot.is_some_and(|slot| slot.current.lock().as_ref().is_some_and(|session| session.over().is_none()))
+    }
+
     /// Ends all sessions in good order and starts none any more.
     pub async fn shutdown(&self) {
         self.is_over.store(true, Ordering::Relaxed);
@@ -329,11 +337,15 @@ impl Server {
         Unreachable { server: self.config.name.0.clone(), reason }
     }
 
-    fn slot(&self, key: &BackKey) -> Result<Arc<Slot>, String> {
-        let key = SessionKey(match self.config.sharing {
+    fn session_key(&self, key: &BackKey) -> SessionKey {
+        SessionKey(match self.config.sharing {
             Sharing::Apart => Some((key.principal.clone(), key.offers.clone())),
             Sharing::First | Sharing::Nobody => None,
-        });
+        })
+    }
+
+    fn slot(&self, key: &BackKey) -> Result<Arc<Slot>, String> {
+        let key = self.session_key(key);
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.get(&key) {
             return Ok(slot.clone());

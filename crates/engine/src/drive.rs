@@ -33,6 +33,9 @@ const ROUNDS_MAX: u32 = 32;
 /// The code by which a client says that its user did not want to.
 const USER_REJECTED: i64 = -1;
 
+/// Why an attempt that was written down was not sent.
+const TOO_LATE: &str = "the time in which it may be sent again was over before it could be";
+
 /// Where a driver begins.
 pub(crate) enum Start {
     /// Recorded as dispatched: send it.
@@ -228,8 +231,12 @@ impl Driver {
         let _ = resends.spend(self.now());
         loop {
             let Some(back) = self.connect().await else { return };
-            let in_flight = back.call(self.outgoing(round.take()));
-            let held = self.hold(in_flight).await;
+            let held = if round.is_none() && self.is_too_late() {
+                Held::Answered(Answer::NeverSent(TOO_LATE.to_owned()))
+            } else {
+                let in_flight = back.call(self.outgoing(round.take()));
+                self.hold(in_flight).await
+            };
             let held = self.unless_sent_before(held);
             self.visited_in_round(&held);
             if let Held::Answered(Answer::InputRequired { questions, state }) = held {
@@ -250,6 +257,13 @@ impl Driver {
                 return self.settle(held).await;
             }
         }
+    }
+
+    /// Whether the time has passed in which it may be sent again: since that was written down, the process may have been
+    /// suspended, or the server took long to open. An attempt with none before it repeats nothing.
+    fn is_too_late(&self) -> bool {
+        let operation = &self.live.record().operation;
+        operation.attempts > operation.cleared + 1 && !operation.may_resend(self.now())
     }
 
     /// An attempt that never left says nothing about those before it: what is lost then is their answer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use taskgate_core::gate::{self, Asking, Carry, Facts, Recording, Route};
+use taskgate_core::gate::{self, Asking, BackTasks, Carry, Facts, Recording, Route, TaskSupport};
 use taskgate_core::operation::Effect;
 use taskgate_core::task::CancelRule;
 use taskgate_core::time::Millis;
@@ -28,10 +28,10 @@ use crate::config::ToolPolicy;
 use crate::dispatch::{Exchange, Failure, Via};
 use crate::flight::{Flight, Next};
 use crate::follow::{Follow, Known};
-use crate::initialize::server_info;
+use crate::initialize::{OWN_INFO, server_info};
 use crate::params::{self, IDEMPOTENCY_KEY};
 use crate::reply::Reply;
-use crate::upstream::{self, Upstream};
+use crate::upstream::{self, ToolFacts, Upstream};
 use crate::view::view;
 use crate::wait::{self, Wait};
 use crate::{admit, follow, handle_tool, known, retry};
@@ -43,7 +43,8 @@ const KEY_BYTES_MAX: usize = taskgate_workflow::NAME_BYTES_MAX;
 pub(crate) struct Checked<'x> {
     pub(crate) exchange: &'x Exchange,
     pub(crate) via: &'x Via,
-    pub(crate) upstream: Arc<dyn Upstream>,
+    /// `None` for one that is answered by what is known already.
+    upstream: Option<Arc<dyn Upstream>>,
     pub(crate) policy: ToolPolicy,
     pub(crate) carry: Carry,
     pub(crate) route: Route,
@@ -80,9 +81,18 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         Via::Legacy(_) | Via::Modern(_) => (Carry::Plain, None),
     };
     let key = idempotency_key(exchange)?;
-    let upstream = exchange.upstream(via).await?;
-    // Nothing is recorded, and nothing sent, for a tool that is not there.
-    let facts = upstream::tool(&upstream, &name).await?.ok_or_else(|| RpcError::unknown_tool(&name))?;
+    let is_open = exchange.gateway.upstreams.is_open(&via.back_key(exchange));
+    let repeated = || Box::pin(before(exchange, via, &name, arguments, (carry, ttl), key.clone()));
+    // Opening takes its time, or fails; what the ledger knows needs no server (INV-30).
+    if !is_open && let Some(reply) = repeated().await? {
+        return Ok(reply);
+    }
+    let (upstream, facts) = match reach(exchange, via, &name).await {
+        Ok(reached) => reached,
+        // It broke in this moment.
+        Err(failure) if is_open => return repeated().await?.ok_or(failure),
+        Err(failure) => return Err(failure),
+    };
     if let (Some(headers), Some(schema)) = (&exchange.headers, &facts.mirroring) {
         let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         header::check_arguments(schema, Some(arguments), header)?;
@@ -127,7 +137,7 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
     let checked = Checked {
         exchange,
         via,
-        upstream,
+        upstream: Some(upstream),
         policy,
         carry,
         route: decision.route,
@@ -161,6 +171,83 @@ pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
         }
         (reply, _) => reply,
     }
+}
+
+/// Opens the server, and finds the tool there.
+async fn reach(
+    exchange: &Exchange,
+    via: &Via,
+    name: &str,
+) -> Result<(Arc<dyn Upstream>, ToolFacts), Failure> {
+    let upstream = exchange.upstream(via).await?;
+    // Nothing is recorded, and nothing sent, for a tool that is not there.
+    let facts = upstream::tool(&upstream, name).await?.ok_or_else(|| RpcError::unknown_tool(name))?;
+    Ok((upstream, facts))
+}
+
+/// Answers a call that was made before by what is known of that, without its server: under a key, by a frame that comes
+/// again, or as the same call of a client that holds no task. `None` if it would be sent, or if only its server knows more.
+async fn before(
+    exchange: &Exchange,
+    via: &Via,
+    name: &str,
+    arguments: &str,
+    (carry, ttl): (Carry, Option<Millis>),
+    key: Option<String>,
+) -> Result<Option<Reply>, Failure> {
+    let is_retry = exchange.request.param("requestState").is_some_and(|state| state != "null");
+    // What a server says of a tool makes its policy only weaker.
+    let policy = exchange.policy.tool(name, false);
+    let is_refused = policy.effect != Effect::ReadOnly && json::duplicate_member(arguments).is_some();
+    if is_retry || is_refused {
+        return Ok(None);
+    }
+    let admission = match exchange.policy.workflows.get(name) {
+        Some(workflow) => match admit::admit(workflow, name, arguments, key) {
+            Ok(admission) => admission,
+            Err(_) => return Ok(None),
+        },
+        None => Admitted::plain(key),
+    };
+    let (back, support) = (BackTasks::None, TaskSupport::Forbidden);
+    let decision = gate::decide(Facts { mode: policy.mode, effect: policy.effect, carry, back, support });
+    let checked = Checked {
+        exchange,
+        via,
+        upstream: None,
+        policy,
+        carry,
+        route: decision.route,
+        asking: decision.asking,
+        digest: digest(name, arguments),
+        tool: name.to_owned(),
+        key: admission.key,
+        intent: admission.intent,
+        ttl,
+        params: Bytes::new(),
+        ahead: Vec::new(),
+    };
+    let join = checked.join();
+    if join == Join::Never && !exchange.sent.is_again {
+        return Ok(None);
+    }
+    let found = exchange.gateway.engine.earlier(&checked.new_call(join)).await.map_err(refused)?;
+    let (handle, start) = match found {
+        None | Some(Submitted::Started(_)) => return Ok(None),
+        // Its server may say that it only reads, and then it is made again.
+        Some(Submitted::Joined(handle))
+            if checked.key.is_none() && handle.record().operation.effect == Effect::ReadOnly =>
+        {
+            return Ok(None);
+        }
+        Some(Submitted::Joined(handle)) => {
+            let start = joined(&checked, &handle);
+            (handle, start)
+        }
+        Some(Submitted::Again(handle)) => (handle, Start::Fresh),
+        Some(Submitted::Known(entry)) => return Err(known::known(&entry).into()),
+    };
+    answer(checked, handle, start).await.map(Some)
 }
 
 fn idempotency_key(exchange: &Exchange) -> Result<Option<String>, RpcError> {
@@ -198,7 +285,8 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
         offers: checked.via.back_key(exchange).offers,
         round: None,
     };
-    let mut flight = Flight::new(checked.upstream.call(outgoing), matches!(checked.via, Via::Modern(_)));
+    let back = checked.back()?;
+    let mut flight = Flight::new(back.call(outgoing), matches!(checked.via, Via::Modern(_)));
     let until = checked.until();
     let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
     loop {
@@ -220,8 +308,7 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
         };
         match next {
             Next::Answer(Answer::Returned { result, .. }) => {
-                let says = checked.upstream.says();
-                return Ok(checked.via.result(exchange.request.id(), &result, server_info(&says)));
+                return Ok(checked.via.result(exchange.request.id(), &result, &checked.info()));
             }
             Next::Answer(Answer::Raised { error, .. }) => return Err(Failure::Theirs(error)),
             Next::Answer(answer @ (Answer::Task(_) | Answer::InputRequired { .. })) => {
@@ -259,7 +346,7 @@ async fn adopt(
     };
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(Join::Never);
-    let back = checked.upstream.clone();
+    let back = checked.back()?;
     let handle = engine.adopt(new, back, in_flight, first).await.map_err(refused)?;
     wait::wait(&checked, handle, wait, Start::Fresh).await
 }
@@ -272,30 +359,34 @@ pub(crate) async fn again(checked: Checked<'_>) -> Result<Reply, Failure> {
 
 /// A call that is recorded before the server hears of it (R4.2).
 async fn recorded(checked: Checked<'_>) -> Result<Reply, Failure> {
-    let join = match (&checked.key, checked.carry, checked.policy.effect) {
-        (Some(_), _, _) => Join::SameKey,
-        (None, Carry::Plain, Effect::Reversible | Effect::Consequential) => Join::SameCall,
-        (None, Carry::Plain, Effect::ReadOnly) | (None, Carry::Augmented | Carry::Extension, _) => {
-            Join::Never
-        }
-    };
+    let join = checked.join();
     submit(checked, join).await
 }
 
 async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(join);
-    let back = checked.upstream.clone();
+    let back = checked.back()?;
     let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
         Submitted::Started(handle) => (handle, Start::Fresh),
         Submitted::Joined(handle) => {
-            let is_waiting = checked.key.is_none() && handle.record().is_unfetched();
-            (handle, if is_waiting { Start::Waiting } else { Start::Joined })
+            let start = joined(&checked, &handle);
+            (handle, start)
         }
         // The same call, delivered twice: the caller sees one.
         Submitted::Again(handle) => (handle, Start::Fresh),
         Submitted::Known(entry) => return Err(known::known(&entry).into()),
     };
+    answer(checked, handle, start).await
+}
+
+fn joined(checked: &Checked<'_>, handle: &Handle) -> Start {
+    let is_waiting = checked.key.is_none() && handle.record().is_unfetched();
+    if is_waiting { Start::Waiting } else { Start::Joined }
+}
+
+/// Answers a call that is recorded: by its task, or by its result if that comes in time.
+async fn answer(checked: Checked<'_>, handle: Handle, start: Start) -> Result<Reply, Failure> {
     match (checked.carry, checked.via) {
         (Carry::Augmented, Via::Legacy(session)) => {
             if let Some(running) = &checked.exchange.running
@@ -365,6 +456,30 @@ pub(crate) fn sentence(words: &str) -> String {
 }
 
 impl Checked<'_> {
+    /// The server that carries it out.
+    fn back(&self) -> Result<Arc<dyn Upstream>, RpcError> {
+        self.upstream.clone().ok_or_else(|| RpcError::internal("The call has no server"))
+    }
+
+    /// Who answers, as results name it: the server, or we in its place.
+    pub(crate) fn info(&self) -> String {
+        match &self.upstream {
+            Some(upstream) => server_info(&upstream.says()).to_owned(),
+            None => OWN_INFO.to_owned(),
+        }
+    }
+
+    /// Which earlier call it joins.
+    fn join(&self) -> Join {
+        match (&self.key, self.carry, self.policy.effect) {
+            (Some(_), _, _) => Join::SameKey,
+            (None, Carry::Plain, Effect::Reversible | Effect::Consequential) => Join::SameCall,
+            (None, Carry::Plain, Effect::ReadOnly) | (None, Carry::Augmented | Carry::Extension, _) => {
+                Join::Never
+            }
+        }
+    }
+
     /// How long to wait for the answer itself.
     fn patience(&self) -> Duration {
         let limits = &self.exchange.gateway.config.limits;

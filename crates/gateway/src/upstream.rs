@@ -26,6 +26,9 @@ use crate::passthrough;
 pub(crate) trait Upstreams: Send + Sync + 'static {
     async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable>;
 
+    /// Whether a session is open, as far as is known without asking the server.
+    fn is_open(&self, key: &BackKey) -> bool;
+
     /// Which session with the server a key leads to.
     fn home(&self, key: &BackKey) -> Home {
         Home { server: key.server.clone(), of: Some((key.principal.clone(), key.offers.clone())) }
@@ -133,6 +136,10 @@ impl Upstreams for Configured {
             }));
         }
         Ok(session)
+    }
+
+    fn is_open(&self, key: &BackKey) -> bool {
+        self.servers.is_open(key)
     }
 
     fn home(&self, key: &BackKey) -> Home {

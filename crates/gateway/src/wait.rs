@@ -18,7 +18,6 @@ use crate::asks::AskedFor;
 use crate::calls::{Checked, Start};
 use crate::dispatch::{Failure, Via, text};
 use crate::follow::{Follow, Known};
-use crate::initialize::server_info;
 use crate::reply::Reply;
 use crate::view::view;
 use crate::{follow, handle_tool, known, retry};
@@ -153,8 +152,7 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
     let id = checked.exchange.request.id();
     match record.task.ending() {
         Some(Ending::Returned { result, .. }) => {
-            let says = checked.upstream.says();
-            let info = server_info(&says);
+            let info = &checked.info();
             let reply = match start {
                 Start::Fresh => checked.via.result(id, result, info),
                 Start::Joined => checked.via.result(id, &say_joined(result, record, JOINED), info),
@@ -291,7 +289,7 @@ fn lasts(checked: &Checked<'_>, handle: &Handle, start: Start, asked: HashSet<Qu
                 Follow::start(&checked.exchange.gateway, session, handle, None, Known::AsHandle).has(asked);
             }
             let result = handle_tool::stand_in(&checked.exchange.gateway, &record, start);
-            via.own_result(checked.exchange.request.id(), &result, server_info(&checked.upstream.says()))
+            via.own_result(checked.exchange.request.id(), &result, &checked.info())
         }
     }
 }

@@ -44,8 +44,8 @@ impl Scene {
     }
 
     /// Under an idempotency key.
-    fn pay_once(&self, key: &str, arguments: Value) -> Value {
-        let url = &self.gateway.as_ref().unwrap().url;
+    fn pay_once(&self, server: &str, key: &str, arguments: Value) -> Value {
+        let url = &self.gateway.as_ref().unwrap().url.replace("/demo/", &format!("/{server}/"));
         let meta = json!({ "taskgate/idempotency-key": key });
         modern(
             url,
@@ -187,12 +187,13 @@ fn r4_3_a_person_resolves_with_a_reason_and_never_against_what_is_confirmed() {
 #[test]
 fn r4_6_two_effects_under_one_key_are_shown_to_a_person() {
     let scene = Scene::open("");
-    let said = scene.pay_once("k-1", json!({ "order": "A-1", "to": "Y", "amount": 6, "lose_answer": true }));
+    let said =
+        scene.pay_once("demo", "k-1", json!({ "order": "A-1", "to": "Y", "amount": 6, "lose_answer": true }));
     assert_eq!(said["error"]["data"]["outcome"], "unknown", "{said}");
     let first = scene.newest();
     let args = ["resolve", &first, "not-applied", "--reason", "no A-1 to be seen", "--name", "ada"];
     assert_eq!(scene.run(&[&args[..], &STORE].concat()).status.code(), Some(0));
-    let said = scene.pay_once("k-1", json!({ "order": "A-1", "to": "Y", "amount": 6 }));
+    let said = scene.pay_once("demo", "k-1", json!({ "order": "A-1", "to": "Y", "amount": 6 }));
     assert!(said["result"].is_object(), "{said}");
     let second = scene.newest();
     let shown = scene.json(&["op", "show", &first, "--json", "--store", "taskgate.db"]);
@@ -209,6 +210,28 @@ fn r4_6_two_effects_under_one_key_are_shown_to_a_person() {
     let shown = scene.json(&[&args[..], &STORE].concat());
     assert_eq!((&shown["verdict"], &shown["inquiry"]["why"]), (&json!("applied"), &json!("contradiction")));
     insta::assert_snapshot!("ops_waiting_twice", scene.told(&all(&["ops", "--waiting"])));
+}
+
+#[test]
+fn inv_30_a_repetition_is_answered_from_the_ledger_by_a_new_process_whose_server_is_dead() {
+    let mut scene = Scene::open("");
+    let lost = || json!({ "order": "A-1", "to": "Y", "amount": 6, "lose_answer": true });
+    let first = scene.pay_once("other", "k-1", lost());
+    assert_eq!(first["error"]["data"]["outcome"], "unknown", "{first}");
+    scene.other = None;
+    scene.kill();
+    scene.start();
+    let again = scene.pay_once("other", "k-1", lost());
+    assert_eq!(again["error"]["data"], first["error"]["data"], "{again}");
+    assert!(again["error"]["message"].as_str().unwrap().contains("was not sent"), "{again}");
+    let other = scene.pay_once("other", "k-1", json!({ "order": "A-2" }));
+    assert_eq!(other["error"]["data"]["reason"], "key_reused", "{other}");
+    // A person says that nothing was done, so it is tried again, and the server is missed.
+    let args =
+        ["resolve", &scene.newest(), "not-applied", "--reason", "its books are empty", "--name", "ada"];
+    assert_eq!(scene.run(&[&args[..], &STORE].concat()).status.code(), Some(0));
+    let tried = scene.pay_once("other", "k-1", lost());
+    assert!(tried["error"]["message"].as_str().unwrap().contains("server \"other\""), "{tried}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use taskgate_core::time::Millis;
 use taskgate_engine::back::{Answer, InFlight, Stand};
 use taskgate_engine::engine::{CancelError, SubmitError, Submitted};
 use taskgate_engine::limits::{Limits, Own};
-use taskgate_store::memory::CommandKind;
+use taskgate_store::memory::{CommandKind, Fault as StoreFault};
 use taskgate_store::record::Key;
 use taskgate_store::{Join, Store};
 
@@ -327,6 +327,44 @@ async fn r4_5_a_second_attempt_that_never_left_does_not_say_that_nothing_happene
     assert!(matches!(record.task.ending(), Some(Ending::Faulted(Fault::OutcomeUnknown(_)))), "{record:?}");
     assert_eq!(record.operation.stage, Step::Unknown(Doubt::AnswerLost));
     assert!(stage.back.sent.load(Ordering::SeqCst) > 2, "it was tried again");
+}
+
+/// The process is suspended, or the disk slow, between the commit of a second attempt and its first byte.
+#[tokio::test(start_paused = true)]
+async fn r4_5_an_attempt_is_not_sent_once_the_window_of_its_key_has_passed_since_it_was_written_down() {
+    for (suspended_ms, sent) in [(50_000, 2), (61_000, 1)] {
+        let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+        let mut new = call(Effect::Consequential);
+        new.replay = Replay::Keyed { window: Millis::secs(60) };
+        let id = stage.submit(new).await.record().id.clone();
+        let clock = stage.clock.clone();
+        let suspended = Box::pin(async move { clock.skip_ms(suspended_ms) });
+        stage.store.inject(CommandKind::Append, StoreFault::Late(suspended));
+        drop(stage.back.hear().await);
+        if sent == 2 {
+            stage.back.hear().await.answer.send(text("{}")).unwrap();
+        }
+        let record = stage.over_by(&id).await;
+        assert_eq!((record.operation.attempts, stage.store.pending_faults()), (2, 0));
+        assert_eq!(stage.back.sent.load(Ordering::SeqCst), sent, "after {suspended_ms} ms");
+        if sent == 1 {
+            assert_eq!(record.operation.stage, Step::Unknown(Doubt::AnswerLost));
+            assert!(matches!(record.task.ending(), Some(Ending::Faulted(Fault::OutcomeUnknown(_)))));
+        }
+    }
+}
+
+/// A first attempt repeats nothing, however late it is.
+#[tokio::test(start_paused = true)]
+async fn r4_5_a_first_attempt_is_sent_whatever_the_window_of_its_key() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let clock = stage.clock.clone();
+    stage.store.inject(CommandKind::Create, StoreFault::Late(Box::pin(async move { clock.skip_ms(61_000) })));
+    let mut new = call(Effect::Consequential);
+    new.replay = Replay::Keyed { window: Millis::secs(60) };
+    let id = stage.submit(new).await.record().id.clone();
+    stage.back.hear().await.answer.send(text("{}")).unwrap();
+    assert_eq!(stage.over_by(&id).await.operation.attempts, 1);
 }
 
 #[tokio::test(start_paused = true)]

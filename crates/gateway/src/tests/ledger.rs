@@ -180,6 +180,73 @@ async fn r4_6_the_same_key_joins_what_goes_on_what_is_over_and_what_is_gone() {
     assert_eq!(sent(&rig).len(), 1);
 }
 
+/// What is in doubt, what goes on, what is over and what is gone is known without the server, which cannot be opened.
+#[tokio::test]
+async fn inv_30_a_repetition_is_answered_from_the_ledger_while_its_server_is_down() {
+    let rig = rig(workflow(derived(), None), patient()).await;
+    let call = |tool: &str, arguments: Value| {
+        let mut call = params(arguments, None);
+        call["name"] = json!(tool);
+        call
+    };
+    let session = rig.session("2025-11-25", json!({})).await;
+    let lost = ask(&rig, Shape::Plain, call("lose", json!({"order": 1}))).await;
+    let data = lost["error"]["data"].clone();
+    assert_eq!(data["outcome"], "unknown", "{lost}");
+    let running = ask(&rig, Shape::A, call("slow", json!({"order": 2}))).await;
+    let running = running["result"]["task"]["taskId"].as_str().unwrap().to_owned();
+    rig.fake.has_called(2).await;
+    *rig.fake.is_down.lock() = true;
+
+    let plain = async |call: Value| session.ask("tools/call", call).await.json();
+    let modern = async |call: Value| rig.modern("tools/call", with_tasks(), call).await.json();
+    for is_purged in [false, true] {
+        for said in
+            [plain(call("lose", json!({"order": 1}))).await, modern(call("lose", json!({"order": 1}))).await]
+        {
+            assert_eq!(said["error"]["data"]["outcome"], "unknown", "{said}");
+            assert_eq!(said["error"]["data"]["operation"], data["operation"], "{said}");
+        }
+        for said in [
+            plain(call("lose", json!({"order": 1, "to": "bob"}))).await,
+            modern(call("lose", json!({"order": 1, "to": "bob"}))).await,
+        ] {
+            error(&said, -32602, "key_reused");
+        }
+        if !is_purged {
+            assert_eq!(rig.store.purge(UnixMillis(i64::MAX), 9).await.unwrap(), 1);
+        }
+    }
+    // One that goes on is joined, by its task or by what it comes to.
+    let mut as_task = call("slow", json!({"order": 2}));
+    as_task["task"] = json!({});
+    let said = plain(as_task).await;
+    assert_eq!(said["result"]["task"]["taskId"], running, "{said}");
+    let joins = modern(call("slow", json!({"order": 2})));
+    let (said, ()) = tokio::join!(joins, async { rig.fake.gate.open() });
+    assert_eq!(said["result"]["content"][0]["text"], "done", "{said}");
+    // What only the server can carry out is refused as ever, and nothing of it is recorded.
+    let new = plain(call("slow", json!({"order": 3}))).await;
+    assert!(new["error"]["message"].as_str().unwrap().contains("it is not running"), "{new}");
+    assert_eq!((rig.records().await.len(), sent(&rig).len()), (1, 2));
+}
+
+/// The same call of a client that holds no task, and one that certainly did nothing.
+#[tokio::test]
+async fn design_3_the_same_call_joins_while_its_server_is_down() {
+    let rig = Rig::with(patient()).await;
+    let session = rig.session("2025-11-25", json!({})).await;
+    let lose = || json!({"name": "lose", "arguments": {"a": 1}});
+    let first = session.ask("tools/call", lose()).await.json();
+    *rig.fake.is_down.lock() = true;
+    let again = session.ask("tools/call", lose()).await.json();
+    assert_eq!(again["error"]["data"], first["error"]["data"], "{again}");
+    assert!(again["error"]["message"].as_str().unwrap().contains("was not sent"), "{again}");
+    // By a client that holds tasks it is another call.
+    let other = rig.modern("tools/call", with_tasks(), lose()).await.json();
+    assert!(other["error"]["message"].as_str().unwrap().contains("it is not running"), "{other}");
+}
+
 #[tokio::test]
 async fn r4_6_a_call_that_certainly_did_nothing_is_made_when_it_is_repeated() {
     for shape in SHAPES {

@@ -393,6 +393,10 @@ impl Upstreams for Only {
         let fake: Arc<dyn Upstream> = self.fake(key)?;
         Ok(fake)
     }
+
+    fn is_open(&self, _: &BackKey) -> bool {
+        !*self.0.is_down.lock()
+    }
 }
 
 #[async_trait]
