@@ -62,6 +62,8 @@ const CASES: &[Case] = &[
     // Nor are there leases; what a lease would wrongly prove is that an exchange is over.
     case(Bug::SettleFromDispatch, "guard on state instead of epoch", MODEL, "h1_inv_03"),
     case(Bug::KeyExpires, "key lock that expires", STORE, "conforms::purge"),
+    case(Bug::WordFreesKey, "one of ours", STORE, "conforms::keys"),
+    case(Bug::ClockAskedOnce, "one of ours", ENGINE, "calls::r4_5"),
     // Waiters are woken in the process, not by the database.
     case(Bug::ShowBeforeAppend, "notify before commit", SIM, "h4_inv"),
     // Its test waits for ever, which is how it finds this.

@@ -41,6 +41,10 @@ bugs! {
     StaleWrite = "stale-write",
     /// A key is forgotten with its task.
     KeyExpires = "key-expires",
+    /// A server's own word that nothing was done gives a key free.
+    WordFreesKey = "word-frees-key",
+    /// An attempt that repeats another is sent without a look at the clock.
+    ClockAskedOnce = "clock-asked-once",
     /// A task is deleted while its operation is open.
     PurgeOpen = "purge-open",
     /// A key joins whatever was asked under it.

@@ -232,6 +232,9 @@ impl Operation {
                 ),
                 Inquiry::Idle,
             ) => true,
+            (Stage::Settled(Outcome::Reported(Verdict::NotApplied)), _) => {
+                taskgate_seeded::is(Bug::WordFreesKey)
+            }
             (
                 Stage::Prepared
                 | Stage::Dispatched { .. }
