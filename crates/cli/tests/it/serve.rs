@@ -154,6 +154,23 @@ fn the_only_server_answers_at_mcp_too_and_a_browser_elsewhere_does_not() {
 }
 
 #[test]
+fn r4_7_whoever_knows_the_address_can_give_commands() {
+    // More addresses than a pipe holds: whoever reads one of them has the gateway wait with the others.
+    let many: String = (0..500)
+        .map(|n| format!("[servers.{}-{n}]\nurl = \"http://127.0.0.1:1/mcp\"\n", "s".repeat(60)))
+        .collect();
+    let text = format!("[listen]\naddress = \"127.0.0.1:0\"\n[store]\npath = \"taskgate.db\"\n{many}");
+    let folder = folder(&[("taskgate.toml", &text)]);
+    let mut command = taskgate(&["serve", "--json", "--config", "taskgate.toml"]);
+    command.current_dir(folder.path());
+    let mut gateway = Running::start(command);
+    assert!(gateway.line()["url"].is_string());
+    let socket = folder.path().join("taskgate.db.control/sock");
+    let answered = std::os::unix::net::UnixStream::connect(&socket);
+    assert!(answered.is_ok(), "{socket:?}: {answered:?}");
+}
+
+#[test]
 fn a_signal_ends_it_in_good_order() {
     let server = DemoServer::start("b");
     let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
