@@ -23,6 +23,8 @@ pub enum What {
     Fenced,
     /// Somebody asked what became of the key.
     Probed,
+    /// Somebody was told that a person is to decide about the operation that stands for the key.
+    Noticed,
 }
 
 /// One line.
@@ -41,6 +43,9 @@ pub struct Entry {
     /// What tells one request from a repetition of it, if the asker said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// When, in milliseconds since 1970.
+    #[serde(default)]
+    pub at: i64,
 }
 
 /// What is known of one key.
@@ -56,10 +61,16 @@ pub struct Account {
     pub refused: u32,
     /// How often somebody asked about it.
     pub probed: u32,
+    /// How often somebody was told that a person is to decide about it.
+    pub noticed: u32,
     /// Whether it is refused for ever.
     pub fenced: bool,
     /// The tokens under which it was made.
     pub tokens: Vec<String>,
+    /// When it was asked for, each time, in milliseconds since 1970.
+    pub arrivals: Vec<i64>,
+    /// When it was made, each time.
+    pub effects: Vec<i64>,
 }
 
 /// All keys, as the file has them.
@@ -101,15 +112,20 @@ impl Books {
     pub fn enter(&mut self, entry: &Entry) {
         let account = self.accounts.entry(entry.key.clone()).or_default();
         match entry.what {
-            What::Arrived => account.arrived += 1,
+            What::Arrived => {
+                account.arrived += 1;
+                account.arrivals.push(entry.at);
+            }
             What::Applied => {
                 account.applied += 1;
+                account.effects.push(entry.at);
                 account.tokens.extend(entry.token.clone());
             }
             What::Repeated => account.repeated += 1,
             What::Refused => account.refused += 1,
             What::Fenced => account.fenced = true,
             What::Probed => account.probed += 1,
+            What::Noticed => account.noticed += 1,
         }
     }
 }
@@ -141,7 +157,7 @@ impl Writer {
         match entry.what {
             What::Applied | What::Fenced => self.file.sync_data(),
             // These decide nothing, and survive the death of this process as they are.
-            What::Arrived | What::Repeated | What::Refused | What::Probed => Ok(()),
+            What::Arrived | What::Repeated | What::Refused | What::Probed | What::Noticed => Ok(()),
         }
     }
 
@@ -157,7 +173,14 @@ mod tests {
     use super::*;
 
     fn entry(what: What) -> Entry {
-        Entry { what, key: "k".to_owned(), object: String::new(), amount: 1.0, token: Some("t".to_owned()) }
+        Entry {
+            what,
+            key: "k".to_owned(),
+            object: String::new(),
+            amount: 1.0,
+            token: Some("t".to_owned()),
+            at: 7,
+        }
     }
 
     #[test]
@@ -170,7 +193,7 @@ mod tests {
         writer.append(&entry(What::Applied)).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"what\":\"appl").unwrap();
         let read = Books::read(&path).unwrap();
-        assert_eq!((read.account("k").arrived, read.account("k").applied), (1, 1));
+        assert_eq!((read.account("k").arrived, read.account("k").effects), (1, vec![7]));
 
         let (mut writer, again) = Writer::open(&path).unwrap();
         assert_eq!(again, read);

@@ -13,6 +13,7 @@ pub mod bank;
 pub mod books;
 pub mod bridge;
 pub mod client;
+mod clock;
 pub mod parts;
 pub mod proxy;
 pub mod server;

@@ -42,6 +42,9 @@ enum Part {
         /// Where to note what it says
         #[arg(long)]
         said: Option<PathBuf>,
+        /// Where to note the params of each call, as they came
+        #[arg(long)]
+        heard: Option<PathBuf>,
         /// Where to note its process id
         #[arg(long)]
         pid: Option<PathBuf>,
@@ -105,11 +108,11 @@ async fn run(part: Part) -> io::Result<()> {
             serving.await;
             Ok(())
         }
-        Part::Server { kind, bank, said, pid, stdio, lines, port } => {
+        Part::Server { kind, bank, said, heard, pid, stdio, lines, port } => {
             if let Some(pid) = pid {
                 std::fs::write(pid, std::process::id().to_string())?;
             }
-            let server = Server::new(kind, bank, said.as_deref())?;
+            let server = Server::new(kind, bank, said.as_deref(), heard.as_deref())?;
             if stdio {
                 return server.stdio().await;
             }

@@ -89,7 +89,7 @@ impl Town {
         let (bank, proxy) = runtime.block_on(async {
             let (bank, serving) = taskgate_faults::bank::open(&folder.path().join("books"), 0).await.unwrap();
             tokio::spawn(serving);
-            let shop = Server::new(Kind::PlainModern, bank, None).unwrap();
+            let shop = Server::new(Kind::PlainModern, bank, None, None).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let shop_at = listener.local_addr().unwrap();
             tokio::spawn(async move { shop.http(listener).await });

@@ -6,8 +6,9 @@
 //! | `GET /effects/KEY` | says how often the effect was made: `{key, applied, count, fenced}` |
 //! | `POST /fence/KEY` | refuses the key for ever: `{fenced: true, applied}` |
 //! | `PUT /script/KEY` | says how the next requests with this key are dealt with: a [`Script`] |
+//! | `POST /notices` `{operation}` | notes that somebody was told of an operation |
 //! | `POST /down` `{down}` | closes every connection without a word from now on, or no longer |
-//! | `GET /pending` | how many effects were accepted and are not made yet |
+//! | `GET /pending` | how many effects were accepted and are not made yet, and how many requests are under way: `{pending, open}` |
 
 mod script;
 
@@ -33,6 +34,8 @@ struct Bank {
     scripts: Mutex<HashMap<String, Script>>,
     down: AtomicBool,
     pending: AtomicUsize,
+    /// Requests under way, but for those that ask for this.
+    open: AtomicUsize,
 }
 
 struct Kept {
@@ -74,15 +77,27 @@ pub async fn open(path: &Path, port: u16) -> io::Result<(SocketAddr, impl Future
         scripts: Mutex::default(),
         down: AtomicBool::new(false),
         pending: AtomicUsize::new(0),
+        open: AtomicUsize::new(0),
     });
     let serving = crate::web::serve(listener, move |asked| {
         let bank = bank.clone();
-        async move { bank.answer(asked).await }
+        async move { bank.attend(asked).await }
     });
     Ok((address, serving))
 }
 
 impl Bank {
+    async fn attend(self: Arc<Self>, asked: Asked) -> Answered {
+        if asked.method == Method::GET && asked.path == "/pending" {
+            let [pending, open] = [&self.pending, &self.open].map(|count| count.load(Ordering::SeqCst));
+            return Ok(json(StatusCode::OK, &json!({ "pending": pending, "open": open })));
+        }
+        let under_way = UnderWay::begins(self.clone());
+        let answered = self.answer(asked).await;
+        drop(under_way);
+        answered
+    }
+
     async fn answer(self: Arc<Self>, asked: Asked) -> Answered {
         let path = asked.path.clone();
         let (first, key) =
@@ -101,15 +116,20 @@ impl Bank {
                 self.down.store(down, Ordering::SeqCst);
                 Ok(empty(StatusCode::NO_CONTENT))
             }
-            (&Method::GET, "pending") => {
-                Ok(json(StatusCode::OK, &json!({ "pending": self.pending.load(Ordering::SeqCst) })))
-            }
             _ if self.down.load(Ordering::SeqCst) => Err(Cut),
             (&Method::POST, "effects") => match serde_json::from_slice::<Order>(&asked.body) {
                 Ok(order) if !order.key.is_empty() => self.effect(order).await,
                 Ok(_) | Err(_) => Ok(empty(StatusCode::BAD_REQUEST)),
             },
             (&Method::GET, "effects") if !key.is_empty() => self.probe(key).await,
+            (&Method::POST, "notices") => {
+                let told = serde_json::from_slice::<serde_json::Value>(&asked.body).unwrap_or_default();
+                let Some(operation) = told["operation"].as_str() else {
+                    return Ok(empty(StatusCode::BAD_REQUEST));
+                };
+                self.enter(What::Noticed, &Order::about(operation)).await?;
+                Ok(empty(StatusCode::NO_CONTENT))
+            }
             (&Method::POST, "fence") if !key.is_empty() => self.fence(key).await,
             _ => Ok(empty(StatusCode::NOT_FOUND)),
         }
@@ -211,8 +231,7 @@ impl Bank {
     }
 
     async fn probe(&self, key: &str) -> Answered {
-        let order =
-            Order { key: key.to_owned(), object: String::new(), amount: 0.0, token: None, once: false };
+        let order = Order::about(key);
         self.enter(What::Probed, &order).await?;
         let account = self.with(|kept| Ok(kept.books.account(key)))?;
         let told = |applied: bool, account: &Account| {
@@ -236,8 +255,7 @@ impl Bank {
     }
 
     async fn fence(&self, key: &str) -> Answered {
-        let order =
-            Order { key: key.to_owned(), object: String::new(), amount: 0.0, token: None, once: false };
+        let order = Order::about(key);
         let turn = self.turn(key, Script::next_fence);
         match turn {
             Turn::LoseBefore => return Err(Cut),
@@ -276,6 +294,29 @@ impl Bank {
     }
 }
 
+impl Order {
+    /// No order, but something about one.
+    fn about(key: &str) -> Order {
+        Order { key: key.to_owned(), object: String::new(), amount: 0.0, token: None, once: false }
+    }
+}
+
+/// A request, until it is answered or its connection breaks.
+struct UnderWay(Arc<Bank>);
+
+impl UnderWay {
+    fn begins(bank: Arc<Bank>) -> UnderWay {
+        bank.open.fetch_add(1, Ordering::SeqCst);
+        UnderWay(bank)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Kept {
     /// A bank that cannot write its books must not say another word.
     fn enter(&mut self, what: What, order: &Order) -> Result<(), Cut> {
@@ -285,6 +326,7 @@ impl Kept {
             object: order.object.clone(),
             amount: order.amount,
             token: order.token.clone(),
+            at: crate::clock::now(),
         };
         if self.writer.append(&entry).is_err() {
             std::process::abort();

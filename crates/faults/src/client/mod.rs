@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::clock::now;
+
 /// What the client speaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,7 +70,11 @@ pub struct Call {
 #[serde(rename_all = "snake_case", tag = "heard")]
 pub enum Heard {
     /// It sends the call.
-    Sends,
+    Sends {
+        /// When, in milliseconds since 1970.
+        #[serde(default)]
+        at: i64,
+    },
     /// It holds this task.
     Handle {
         /// Its id.
@@ -94,9 +100,17 @@ pub enum Heard {
     },
     /// An answer was lost.
     Lost {
+        /// When, in milliseconds since 1970.
+        #[serde(default)]
+        at: i64,
         /// To what.
         method: String,
         /// What broke.
+        why: String,
+    },
+    /// The gateway could not reach the server, and says so: the call was not sent.
+    Away {
+        /// Its words.
         why: String,
     },
     /// What came is nothing that may come.
@@ -125,13 +139,14 @@ pub async fn play(call: &Call, mut hears: impl FnMut(Heard)) {
     }
     let mut repeats = call.repeats;
     let came = loop {
-        hears(Heard::Sends);
-        let why = match talk.ask("tools/call", talk.params()).await {
-            Ok(Came::Error(error)) if is_about_the_server(&error) => error["message"].to_string(),
+        hears(Heard::Sends { at: now() });
+        match talk.ask("tools/call", talk.params()).await {
+            Ok(Came::Error(error)) if is_about_the_server(&error) => {
+                hears(Heard::Away { why: error["message"].as_str().unwrap_or_default().to_owned() });
+            }
             Ok(came) => break came,
-            Err(error) => error.to_string(),
-        };
-        hears(Heard::Lost { method: "tools/call".to_owned(), why });
+            Err(error) => hears(lost("tools/call", &error)),
+        }
         let same = call.idempotency.is_some() || call.front.repeats_unkeyed();
         if repeats == 0 || !same || !talk.pause().await {
             return;
@@ -149,6 +164,10 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
+    fn key(&self) -> String {
+        self.call.arguments["key"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Waits a moment; whether there is time for more.
     async fn pause(&self) -> bool {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -157,12 +176,12 @@ impl Talk<'_> {
 
     async fn open(&mut self, hears: &mut impl FnMut(Heard)) -> bool {
         loop {
-            match open(self.call.to, &self.call.path).await {
+            match open(self.call.to, &self.call.path, &self.key()).await {
                 Ok(session) => {
                     self.session = Some(session);
                     return true;
                 }
-                Err(error) => hears(Heard::Lost { method: "initialize".to_owned(), why: error.to_string() }),
+                Err(error) => hears(lost("initialize", &error)),
             }
             if !self.pause().await {
                 return false;
@@ -183,8 +202,7 @@ impl Talk<'_> {
 
     async fn ask(&mut self, method: &str, mut params: Value) -> io::Result<Came> {
         self.number += 1;
-        let key = self.call.arguments["key"].as_str().unwrap_or_default();
-        let id = format!("{key}-{}-{}", std::process::id(), self.number);
+        let id = format!("{}-{}-{}", self.key(), std::process::id(), self.number);
         let mut headers = Vec::new();
         if self.call.front.is_modern() {
             let extensions = match self.call.front {
@@ -221,7 +239,7 @@ impl Talk<'_> {
         loop {
             match self.ask(method, params.clone()).await {
                 Ok(came) => return Some(came),
-                Err(error) => hears(Heard::Lost { method: method.to_owned(), why: error.to_string() }),
+                Err(error) => hears(lost(method, &error)),
             }
             if !self.pause().await {
                 return None;
@@ -308,13 +326,13 @@ impl Talk<'_> {
     }
 }
 
-/// Opens a session of 2025-11-25, and gives back its id.
+/// Opens a session of 2025-11-25 for one who is called `name`, and gives back its id.
 ///
 /// # Errors
 /// If the exchange breaks or no session comes.
-pub async fn open(to: SocketAddr, path: &str) -> io::Result<String> {
+pub async fn open(to: SocketAddr, path: &str, name: &str) -> io::Result<String> {
     let params = json!({
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "faults", "version": "1" },
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": name, "version": "1" },
     });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
     let (head, _) = exchange::post(to, path, &[], &message).await?;
@@ -352,6 +370,10 @@ fn raised(error: &Value) -> Heard {
         text: error["message"].as_str().unwrap_or_default().to_owned(),
         outcome: error["data"]["outcome"].as_str().map(str::to_owned),
     }
+}
+
+fn lost(method: &str, error: &io::Error) -> Heard {
+    Heard::Lost { at: now(), method: method.to_owned(), why: error.to_string() }
 }
 
 fn odd(method: &str, what: &Value) -> Heard {

@@ -32,8 +32,17 @@ use serde_json::{Value, json};
 use self::tasks::Tasks;
 
 /// The tools that pay. They do the same; a gateway may have a policy for each.
-pub const PAYMENTS: [&str; 8] =
-    ["pay", "pay_keyed", "pay_receipt", "pay_probe", "pay_get", "pay_fence", "pay_settle", "pay_person"];
+pub const PAYMENTS: [&str; 9] = [
+    "pay",
+    "pay_keyed",
+    "pay_receipt",
+    "pay_probe",
+    "pay_get",
+    "pay_fence",
+    "pay_settle",
+    "pay_person",
+    "pay_hand",
+];
 
 /// What a server speaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, ValueEnum, Serialize, Deserialize)]
@@ -76,6 +85,7 @@ struct Shop {
     kind: Kind,
     bank: SocketAddr,
     said: Option<Mutex<File>>,
+    heard: Option<Mutex<File>>,
     tasks: Tasks,
     sessions: Mutex<HashSet<String>>,
     next: AtomicU64,
@@ -91,21 +101,29 @@ enum Reply {
     Accepted,
 }
 
-/// One that pays through the bank at `bank` and notes what it says in `said`.
+/// One that pays through the bank, and notes what it hears and says.
 pub struct Server(Arc<Shop>);
 
 impl Server {
-    /// Makes one.
+    /// Makes one: with its bank, where to note what it says of each effect ([`Said`]), and where to note the `params` of
+    /// each call as they came, a line of JSON each.
     ///
     /// # Errors
-    /// If `said` cannot be opened.
-    pub fn new(kind: Kind, bank: SocketAddr, said: Option<&Path>) -> io::Result<Server> {
+    /// If a file cannot be opened.
+    pub fn new(
+        kind: Kind,
+        bank: SocketAddr,
+        said: Option<&Path>,
+        heard: Option<&Path>,
+    ) -> io::Result<Server> {
         let open = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         let said = said.map(open).transpose()?.map(Mutex::new);
+        let heard = heard.map(open).transpose()?.map(Mutex::new);
         Ok(Server(Arc::new(Shop {
             kind,
             bank,
             said,
+            heard,
             tasks: Tasks::default(),
             sessions: Mutex::default(),
             next: AtomicU64::new(0),
@@ -144,11 +162,7 @@ pub fn said(path: &Path) -> io::Result<Vec<Said>> {
 impl Shop {
     /// Notes what is about to be said.
     fn says(&self, key: &str, word: Word) {
-        let Some(file) = &self.said else { return };
-        let mut line = json!(Said { key: key.to_owned(), word }).to_string();
-        line.push('\n');
-        // One write a line, so that a kill leaves whole ones.
-        let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+        note(self.said.as_ref(), &json!(Said { key: key.to_owned(), word }));
     }
 
     fn number(&self) -> u64 {
@@ -163,11 +177,22 @@ impl Shop {
             return Reply::Accepted;
         }
         let params = &message["params"];
+        if method == "tools/call" {
+            note(self.heard.as_ref(), params);
+        }
         match self.kind {
             Kind::Plain | Kind::A => legacy::answer(self, id, method, params).await,
             Kind::PlainModern | Kind::B => modern::answer(self, id, method, params).await,
         }
     }
+}
+
+/// A line, in one write, so that a kill leaves whole ones.
+fn note(file: Option<&Mutex<File>>, what: &Value) {
+    let Some(file) = file else { return };
+    let mut line = what.to_string();
+    line.push('\n');
+    let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
 }
 
 fn ok(id: &Value, result: &Value) -> Reply {

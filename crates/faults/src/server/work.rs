@@ -91,7 +91,9 @@ impl Shop {
                 let said =
                     crate::web::ask(self.bank, "POST", &format!("/fence/{}", call.key), &Value::Null).await;
                 match said {
-                    Ok((200 | 409, body)) if body.is_object() => result("the bank says", false, body),
+                    Ok((200 | 409, body)) if body.is_object() => {
+                        result("the bank says of the fence", false, body)
+                    }
                     Ok((status, _)) => {
                         result(&format!("the bank answered {status} and nothing to be read"), true, json!({}))
                     }
@@ -138,34 +140,14 @@ fn result(text: &str, is_error: bool, structured: Value) -> Ended {
     }))
 }
 
-/// `tools/list`, with a tool `pay_NAME` for each policy that a campaign has.
+/// `tools/list`, with a tool `pay_NAME` for each policy that a campaign has. As short as it may be, since a campaign cuts it
+/// at each of its bytes.
 pub(super) fn list() -> Value {
-    let pay = |name: &str| {
-        json!({
-            "name": name,
-            "description": "Pays an amount for a key.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {
-                    "key": { "type": "string" }, "object": { "type": "string" }, "amount": { "type": "number" },
-                    "as": { "type": "string" },
-                },
-                "required": ["key", "amount"],
-            },
-        })
-    };
-    let about = |name: &str, reads: bool| {
-        json!({
-            "name": name,
-            "description": "About the payment for a key.",
-            "inputSchema": {
-                "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"],
-            },
-            "annotations": { "readOnlyHint": reads },
-        })
-    };
-    let mut tools: Vec<_> = super::PAYMENTS.iter().map(|name| pay(name)).collect();
-    tools.push(about("payment_status", true));
-    tools.push(about("fence_payment", false));
+    let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+    let mut tools: Vec<_> = super::PAYMENTS.iter().map(|name| tool(name)).collect();
+    tools.push(tool("fence_payment"));
+    let mut status = tool("payment_status");
+    status["annotations"] = json!({ "readOnlyHint": true });
+    tools.push(status);
     json!({ "tools": tools })
 }

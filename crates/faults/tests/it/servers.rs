@@ -76,7 +76,7 @@ async fn each_kind_pays_once_and_says_so() {
     let (bank, _serving) = open(&books).await;
     for (at, kind) in [Kind::Plain, Kind::PlainModern, Kind::A, Kind::B].into_iter().enumerate() {
         let key = format!("k{at}");
-        let server = Server::new(kind, bank, Some(&said)).unwrap();
+        let server = Server::new(kind, bank, Some(&said), None).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { server.http(listener).await });
@@ -92,7 +92,7 @@ async fn each_kind_pays_once_and_says_so() {
 async fn over_lines_many_calls_are_under_way_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let (bank, _serving) = open(&folder.path().join("books")).await;
-    let server = Server::new(Kind::Plain, bank, None).unwrap();
+    let server = Server::new(Kind::Plain, bank, None, None).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     tokio::spawn(async move { server.lines(listener).await });
