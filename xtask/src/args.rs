@@ -164,10 +164,13 @@ pub(crate) struct Faults {
     /// Which of them and in which order; every run prints its own
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
+    /// Cut at every byte of every message that there is, however many that are: this takes an hour
+    #[arg(long)]
+    pub(crate) every_byte: bool,
     /// Play again what a failed run wrote to this file, and nothing else
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["trials", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trials", "seed", "every_byte"])]
     pub(crate) replay: Option<PathBuf>,
-    /// Only the part whose name begins so: http, plain-line, modern-line, a-line, b-line, blows
+    /// Only the part whose name begins so: http, plain-line, modern-line, a-line, b-line, open, blows
     #[arg(long, value_name = "NAME")]
     pub(crate) lane: Option<String>,
 }

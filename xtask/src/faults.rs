@@ -18,6 +18,9 @@ pub(crate) fn run(options: &Faults) -> Result<()> {
     if let Some(seed) = options.seed {
         test.env("FAULTS_SEED", seed.to_string());
     }
+    if options.every_byte {
+        test.env("FAULTS_EVERY_BYTE", "1");
+    }
     if let Some(file) = &options.replay {
         let file = file.canonicalize().with_context(|| format!("{} cannot be read", file.display()))?;
         test.env("FAULTS_REPLAY", file);

@@ -46,22 +46,40 @@ impl Back {
         format!("{kind}-{over}")
     }
 
-    /// The messages by which a call is sent and followed.
+    /// The messages by which it is opened.
+    pub(crate) fn opening(self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Plain | Kind::A => {
+                &["server/discover", "initialize", "notifications/initialized", "tools/list"]
+            }
+            Kind::PlainModern | Kind::B => &["server/discover", "tools/list"],
+        }
+    }
+
+    /// The messages by which a call is sent and followed, and those by which it is found out what became of it.
     pub(crate) fn messages(self) -> &'static [&'static str] {
         match self.kind {
-            Kind::Plain | Kind::PlainModern => &["tools/call"],
-            Kind::A => &["tools/call", "tasks/get", "tasks/result"],
-            Kind::B => &["tools/call", "tasks/get"],
+            Kind::Plain | Kind::PlainModern => &["tools/call", LOOK, FENCE],
+            Kind::A => &["tools/call", "tasks/get", "tasks/result", LOOK, FENCE],
+            Kind::B => &["tools/call", "tasks/get", LOOK, FENCE],
         }
     }
 }
 
+/// The call of the tool by which the bank is asked.
+pub(crate) const LOOK: &str = "payment_status";
+/// The call of the tool by which the bank is told to take nothing more.
+pub(crate) const FENCE: &str = "fence_payment";
+/// The call of taskgate's own tool.
+pub(crate) const WAIT: &str = "taskgate_task";
+
 /// The messages of a client of this front that is given a task.
 pub(crate) fn client_messages(front: Front) -> &'static [&'static str] {
     match front {
-        Front::Plain | Front::PlainModern => &["tools/call"],
-        Front::A => &["tools/call", "tasks/get", "tasks/result"],
-        Front::B => &["tools/call"],
+        Front::Plain => &["initialize", "tools/call", WAIT],
+        Front::PlainModern => &["tools/call", WAIT],
+        Front::A => &["initialize", "tools/call", "tasks/get", "tasks/result"],
+        Front::B => &["tools/call", "tasks/get"],
     }
 }
 
@@ -82,19 +100,20 @@ pub(crate) struct Trial {
     /// What the bank does.
     #[serde(default)]
     pub(crate) script: Script,
-    /// What happens on the line to the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) behind: Option<Break>,
-    /// What happens on the line of the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) before: Option<Break>,
+    /// What happens on the lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) breaks: Vec<Break>,
+    /// Its client opens a session of its own, where its front has sessions.
+    #[serde(default)]
+    pub(crate) opens: bool,
 }
 
 /// What happens to one message on a line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Break {
-    /// Of this method.
-    pub(crate) method: String,
+    pub(crate) line: Line,
+    /// Which: a method, the name of a tool that is called, or of HTTP.
+    pub(crate) message: String,
     pub(crate) fault: Fault,
     /// After how many milliseconds a stalled message goes on.
     #[serde(default)]
@@ -108,6 +127,9 @@ pub(crate) struct Act {
     /// What happens while the first of them is at that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) blow: Option<Blow>,
+    /// The gateway is killed and started before them, so that it opens its servers anew.
+    #[serde(default)]
+    pub(crate) opening: bool,
 }
 
 /// What happens to a process.
@@ -118,7 +140,7 @@ pub(crate) struct Blow {
     pub(crate) step: Step,
     /// How long after the step was reached, in microseconds.
     pub(crate) delay: u64,
-    /// The gateway is killed again so many microseconds after it was started again.
+    /// The gateway is killed again so many microseconds after it was started again, or a while after it listened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) again: Option<u64>,
 }
@@ -219,4 +241,8 @@ pub(crate) enum Line {
     Client,
     /// Gateway and server.
     Server,
+    /// The gateway and the bank, which it looks at itself.
+    Books,
+    /// The gateway and those who are told that a person is to decide.
+    Hook,
 }

@@ -3,19 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use taskgate_core::operation::{Doubt, Inquiry, Outcome, Stage, Verdict};
-use taskgate_core::task::{Ending, Fault, Found};
 use taskgate_faults::books::{Account, Books};
 use taskgate_faults::client::Heard;
 use taskgate_faults::server::{Said, Word};
 
-use crate::act::{Break, Trial};
-use crate::ledger::Entry;
+use crate::act::{Break, Line, Trial};
+use crate::edge;
+use crate::ledger::{Entry, digest};
 use crate::play::Played;
 use crate::tally::Tally;
+use crate::user::Shown;
+
+/// Where the ledger is read: what a user reads of the gateway that runs, and its store once that is closed.
+pub(crate) const SOURCES: [&str; 2] = ["ops export", "closed store"];
 
 /// All that is known once it is over.
 pub(crate) struct Records<'a> {
+    /// One of [`SOURCES`].
+    pub(crate) source: &'static str,
     pub(crate) books: &'a Books,
     pub(crate) said: &'a [Said],
     pub(crate) ledger: &'a [Entry],
@@ -25,7 +30,7 @@ pub(crate) struct Records<'a> {
 pub(crate) fn check(played: &[Played], records: &Records<'_>, tally: &Tally) -> Vec<(String, Vec<String>)> {
     let mut ledger: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in records.ledger {
-        ledger.entry(&entry.key).or_default().push(entry);
+        ledger.entry(&entry.digest).or_default().push(entry);
     }
     let mut said: BTreeMap<&str, Vec<Word>> = BTreeMap::new();
     for line in records.said {
@@ -34,22 +39,68 @@ pub(crate) fn check(played: &[Played], records: &Records<'_>, tally: &Tally) -> 
     let mut wrong = Vec::new();
     for one in played {
         let key = one.trial.key.as_str();
-        let mut entries = ledger.remove(key).unwrap_or_default();
+        let mut entries = ledger.remove(digest(&one.trial).as_str()).unwrap_or_default();
         entries.sort_by_key(|entry| entry.created);
         let case = Case {
             played: one,
             account: records.books.account(key),
             said: said.get(key).cloned().unwrap_or_default(),
             entries,
+            repeats: edge::repeats(&one.trial, &one.heard),
         };
-        let faults = case.faults(tally);
+        let mut faults = case.ledger(records, tally);
+        if records.source == SOURCES[0] {
+            case.client(&mut faults, tally);
+        }
         if !faults.is_empty() {
-            wrong.push((key.to_owned(), faults));
+            let faults = faults.into_iter().map(|fault| format!("by {}: {fault}", records.source));
+            wrong.push((key.to_owned(), faults.collect()));
         }
     }
-    for (key, entries) in ledger {
-        wrong.push((key.to_owned(), vec![format!("{} operations that nobody asked for", entries.len())]));
+    for (digest, entries) in ledger {
+        let fault = format!("by {}: {} operations that nobody asked for", records.source, entries.len());
+        wrong.push((digest.to_owned(), vec![fault]));
     }
+    wrong
+}
+
+/// What the running gateway said, held against what it left in its store: both are of the same operations, and say the
+/// same.
+pub(crate) fn agree(shown: &[Shown], waiting: &[Entry], stored: &[Entry]) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    let mut stored: BTreeMap<&str, &Entry> =
+        stored.iter().map(|entry| (entry.operation_id.as_str(), entry)).collect();
+    let mut listed: BTreeMap<&str, &Entry> =
+        waiting.iter().map(|entry| (entry.operation_id.as_str(), entry)).collect();
+    for (entry, history) in shown {
+        let mut say = |words: String| wrong.push((entry.digest.clone(), words));
+        let id = entry.operation_id.as_str();
+        match stored.remove(id) {
+            Some(stored) if *stored == *entry => {}
+            other => say(format!("`ops export` has {entry:?}, and the closed store {other:?}")),
+        }
+        match (listed.remove(id), entry.waits_for_a_person()) {
+            (Some(listed), true) if listed == entry => {}
+            (None, false) => {}
+            (other, _) => say(format!("`ops export` has {entry:?}, and `ops --waiting` {other:?}")),
+        }
+        if history.iter().map(|event| event.version).ne(1..=history.len() as u64) {
+            say(format!("INV-04: the history of {id} has a gap"));
+        }
+        if history.last().is_none_or(|event| event.at > entry.updated) {
+            say(format!("the history of {id} is newer than it"));
+        }
+    }
+    wrong.extend(
+        stored
+            .values()
+            .map(|entry| (entry.digest.clone(), format!("`ops export` leaves out {}", entry.operation_id))),
+    );
+    wrong.extend(
+        listed
+            .values()
+            .map(|entry| (entry.digest.clone(), format!("only `ops --waiting` has {}", entry.operation_id))),
+    );
     wrong
 }
 
@@ -59,113 +110,132 @@ struct Case<'a> {
     said: Vec<Word>,
     /// In the order in which they were made.
     entries: Vec<&'a Entry>,
+    repeats: Vec<edge::Repeat>,
 }
 
 impl Case<'_> {
-    fn faults(&self, tally: &Tally) -> Vec<String> {
+    fn ledger(&self, records: &Records<'_>, tally: &Tally) -> Vec<String> {
         let mut faults = Vec::new();
-        self.effects(&mut faults, tally);
+        let is_first = records.source == SOURCES[0];
+        self.effects(&mut faults, tally, is_first);
         for entry in &self.entries {
-            tally.count(format!("ledger: {}", entry.stage()));
-            tally.count(format!("inquiry: {}", entry.inquiry()));
+            tally.count(format!("{}: {}", records.source, entry.stands));
+            tally.count(format!("{}: {}", records.source, entry.inquiry));
             self.operation(entry, &mut faults);
+            if records.books.account(&entry.operation_id).noticed == 0
+                && entry.tool == "pay_person"
+                && entry.waits_for_a_person()
+            {
+                faults.push(format!("{} waits for a person, and nobody was told", entry.operation_id));
+            }
         }
-        self.client(&mut faults, tally);
+        self.verdicts(&mut faults);
         faults
     }
 
     /// How often the effect was made, and who answers for it.
-    fn effects(&self, faults: &mut Vec<String>, tally: &Tally) {
+    fn effects(&self, faults: &mut Vec<String>, tally: &Tally, is_first: bool) {
         let (trial, account) = (&self.played.trial, &self.account);
-        let attempts: u32 = self.entries.iter().map(|entry| entry.operation.attempts).sum();
+        let attempts: u32 = self.entries.iter().map(|entry| entry.attempts).sum();
         if account.arrived > 0 && attempts == 0 {
             faults.push("INV-10: an effect was asked for that no operation was dispatched for".to_owned());
         }
-        let doubled = is_doubled_behind(trial);
-        if account.arrived > attempts + doubled {
+        if account.arrived > attempts + is_doubled_behind(trial) {
             faults.push(format!("it was asked for {} times by {attempts} attempts", account.arrived));
         }
-        // Without a key nothing tells a repetition from a second wish once the first is over and was not in doubt.
-        let mut may = 1;
+        let explained = edge::explained(account, &self.repeats);
+        if account.applied > 1 + explained {
+            faults.push(format!(
+                "INV-11: the effect was made {} times, and may be {}",
+                account.applied,
+                1 + explained
+            ));
+        }
         for pair in self.entries.windows(2) {
-            let first = pair[0];
-            let over = first.ended.is_some_and(|ended| ended <= pair[1].created);
-            // What was found out later was not known when the call was repeated.
-            let known = match &first.ending {
-                Some(Ending::Returned { .. } | Ending::Raised { .. }) => true,
-                Some(Ending::Faulted(
-                    Fault::NeverSent(_) | Fault::Found(Found::Applied | Found::NotApplied),
-                )) => true,
-                Some(Ending::Cancelled | Ending::Faulted(_)) | None => false,
-            };
-            if !trial.keyed && trial.front.repeats_unkeyed() && over && known {
-                tally.count("edge: a call without a key was repeated after its end and made anew".to_owned());
-                may += 1;
-            } else if trial.keyed && over && first.operation.is_surely_undone() {
-                tally.count("a key given free by what certainly did nothing, and taken again".to_owned());
-            } else {
-                faults.push(format!(
-                    "INV-16: a repeated call became a second operation, {}",
-                    pair[1].operation_id
-                ));
+            let (first, second) = (pair[0], pair[1]);
+            // What nobody knows, and what was found out to have been made, is joined.
+            let is_answered = ["returned", "returned_error", "raised", "never_sent", "found_not_applied"]
+                .contains(&first.ending.as_deref().unwrap_or_default());
+            if is_answered && edge::may_follow(first, second, &self.repeats) {
+                continue;
+            }
+            if trial.keyed && first.is_known_undone() && first.updated <= second.created {
+                if is_first {
+                    tally
+                        .count("key: given free by what is known not to have been done, and used".to_owned());
+                }
+                continue;
+            }
+            faults
+                .push(format!("INV-16: a repeated call became a second operation, {}", second.operation_id));
+        }
+        if is_first {
+            tally.count(format!("effects: {}", account.applied.min(2)));
+            if account.applied > 1 {
+                tally.count(
+                    "edge: without a key, its answer lost after its end, called again: made again (by the bank's \
+                     books and the client's log)"
+                        .to_owned(),
+                );
+            } else if self.entries.len() > 1 && !trial.keyed {
+                tally.count(
+                    "without a key, called again after an error or what was not done: made once".to_owned(),
+                );
             }
         }
-        if account.applied > may {
-            faults.push(format!("INV-11: the effect was made {} times, and may be {may}", account.applied));
+    }
+
+    /// What is certain, or a person's word, against the bank: over all operations of this call.
+    fn verdicts(&self, faults: &mut Vec<String>) {
+        let applied = usize::try_from(self.account.applied).unwrap();
+        let count = |words: &[&str]| {
+            self.entries.iter().filter(|entry| words.contains(&entry.stands.as_str())).count()
+        };
+        let made = count(&["confirmed: applied", "attested: applied"]);
+        let undone = count(&["confirmed: not_applied", "attested: not_applied"]);
+        if made > applied {
+            faults
+                .push(format!("INV-13: {made} are known to be applied, and the bank did it {applied} times"));
         }
-        tally.count(format!("effects: {}", account.applied.min(2)));
+        if undone > 0 && applied > self.entries.len() - undone {
+            faults.push(format!(
+                "INV-13: {undone} of {} are known not to be applied, and the bank did it {applied} times",
+                self.entries.len()
+            ));
+        }
     }
 
     fn operation(&self, entry: &Entry, faults: &mut Vec<String>) {
-        let (id, alone) = (&entry.operation_id, self.entries.len() == 1);
-        let applied = self.account.applied;
-        if entry.unfinished {
-            faults.push(format!("{id} is left {} for ever", entry.stage()));
-        }
-        match &entry.operation.stage {
-            Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } => {
-                faults.push(format!("INV-14: {id} is neither settled nor in doubt: {}", entry.stage()));
+        let (id, stands) = (&entry.operation_id, entry.stands.as_str());
+        match stands {
+            "prepared" | "dispatched" | "observing" => {
+                faults.push(format!("INV-14: {id} is neither settled nor in doubt: {stands}"));
             }
-            Stage::Settled(Outcome::NoneExpected) => {
-                faults.push(format!("{id} counts as read-only"));
-            }
-            Stage::Settled(Outcome::Confirmed(Verdict::Applied)) if applied == 0 => {
-                faults.push(format!("INV-13: {id} is confirmed applied, and the bank knows nothing of it"));
-            }
-            Stage::Settled(Outcome::Confirmed(Verdict::NotApplied)) if applied > 0 && alone => {
-                faults.push(format!(
-                    "INV-13: {id} is confirmed not applied, and the bank did it {applied} times"
-                ));
-            }
-            Stage::Settled(Outcome::Attested(verdict))
-                if alone && (*verdict == Verdict::Applied) != (applied > 0) =>
-            {
-                faults.push(format!("{id}: the person looked, and saw something else than the bank has"));
-            }
-            Stage::Settled(Outcome::Reported(Verdict::Applied)) if !self.said.contains(&Word::Success) => {
+            "none_expected" => faults.push(format!("{id} counts as read-only")),
+            "reported: applied" if !self.said.contains(&Word::Success) => {
                 faults.push(format!("{id} is reported applied, and no server said so: {:?}", self.said));
             }
-            Stage::Settled(Outcome::Reported(Verdict::NotApplied))
-                if !self.said.contains(&Word::NotUnderstood) =>
-            {
+            "reported: not_applied" if !self.said.contains(&Word::NotUnderstood) => {
                 faults.push(format!("{id} is reported not applied, and no server said so: {:?}", self.said));
             }
-            Stage::Settled(_) | Stage::Unknown(_) => {}
+            _ => {}
         }
         // A server's own error is an answer, and is shown as open; what nobody answered waits for a person.
-        let is_unanswered = match &entry.operation.stage {
-            Stage::Unknown(doubt) => !matches!(doubt, Doubt::ToolError | Doubt::PeerError),
-            Stage::Settled(outcome) => *outcome == Outcome::Assumed,
-            Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } => false,
+        let is_unanswered = match stands.split_once(": ") {
+            Some(("unknown", doubt)) => doubt != "tool_error" && doubt != "peer_error",
+            Some(("assumed", _)) => true,
+            _ => false,
         };
-        if is_unanswered && !matches!(entry.operation.inquiry, Inquiry::Person { .. }) {
-            faults.push(format!("INV-14: {id} is {} and in no person's list", entry.stage()));
+        if entry.inquiry == "reconciling" {
+            faults.push(format!("INV-14: {id} is looked into for ever"));
+        } else if is_unanswered && !entry.waits_for_a_person() {
+            faults.push(format!("INV-14: {id} is {stands} and in no person's list"));
         }
-        match &entry.ending {
-            Some(Ending::Faulted(Fault::NeverSent(_))) if applied > 0 && alone => {
+        match entry.ending.as_deref() {
+            Some("never_sent") if self.account.applied > 0 && self.entries.len() == 1 => {
                 faults.push(format!("{id} was never sent, it says, and the bank did it"));
             }
-            Some(Ending::Returned { is_error: false, .. }) if !self.said.contains(&Word::Success) => {
+            Some("returned") if !self.said.contains(&Word::Success) => {
                 faults.push(format!("{id} completed, and no server said so: {:?}", self.said));
             }
             Some(_) => {}
@@ -176,8 +246,26 @@ impl Case<'_> {
     /// What the client was given must be kept, and what it was told must be so.
     fn client(&self, faults: &mut Vec<String>, tally: &Tally) {
         let trial = &self.played.trial;
+        self.told(&self.played.heard, self.played.killed, faults, tally);
+        if !self.played.again.is_empty() {
+            self.told(&self.played.again, false, faults, tally);
+            match (self.played.again.last(), self.account.applied) {
+                (Some(Heard::Result { is_error: false, .. }), 1) => {
+                    tally.count("key: called again after a person's word, and made once".to_owned());
+                }
+                (last, applied) => faults.push(format!(
+                    "INV-16: a person said that nothing was done, the key is free, and the same call came to {last:?} with \
+                     {applied} effects; keyed: {}",
+                    trial.keyed
+                )),
+            }
+        }
+    }
+
+    fn told(&self, all: &[Heard], killed: bool, faults: &mut Vec<String>, tally: &Tally) {
+        let trial = &self.played.trial;
         let mut told = None;
-        for heard in &self.played.heard {
+        for heard in all {
             match heard {
                 Heard::Handle { task } if !self.entries.iter().any(|entry| entry.task_id == *task) => {
                     faults.push(format!("INV-01: a client holds task {task}, and nothing is known of it"));
@@ -185,37 +273,42 @@ impl Case<'_> {
                 Heard::Odd { what } => faults.push(format!("a client was answered oddly: {what}")),
                 Heard::GaveUp => faults.push("nothing came of it for its client".to_owned()),
                 Heard::Result { .. } | Heard::Error { .. } => told = Some(heard),
-                Heard::Lost { why, .. } if why.contains("server \\\"") => {
-                    tally
-                        .count("edge: a call was refused because its server could not be reached".to_owned());
+                Heard::Away { .. } => {
+                    tally.count("told: its server could not be reached, so it was called again".to_owned());
                 }
-                Heard::Sends | Heard::Handle { .. } | Heard::Lost { .. } => {}
+                Heard::Sends { .. } | Heard::Handle { .. } | Heard::Lost { .. } => {}
             }
         }
         let Some(told) = told else {
             let gives_up = !trial.keyed && !trial.front.repeats_unkeyed();
-            let lost = self
-                .played
-                .heard
-                .iter()
-                .any(|heard| matches!(heard, Heard::Lost { method, .. } if method == "tools/call"));
-            if !(self.played.killed || gives_up && lost) {
+            let lost = all.iter().any(|heard| match heard {
+                Heard::Lost { method, .. } => method == "tools/call",
+                // It was told that nothing was sent, and calls without a key are not for it to repeat.
+                Heard::Away { .. } => true,
+                Heard::Sends { .. }
+                | Heard::Handle { .. }
+                | Heard::Result { .. }
+                | Heard::Error { .. }
+                | Heard::Odd { .. }
+                | Heard::GaveUp => false,
+            });
+            if !(killed || gives_up && lost) {
                 faults.push("its client was told nothing".to_owned());
             }
-            return tally.count(format!(
-                "told: nothing ({})",
-                if self.played.killed { "killed" } else { "lost the answer" }
-            ));
+            return tally
+                .count(format!("told: nothing ({})", if killed { "killed" } else { "lost the answer" }));
         };
-        let last = self.entries.last();
         let (outcome, name) = match told {
             Heard::Result { is_error, outcome, .. } => {
                 (outcome.as_deref(), if *is_error { "tool error" } else { "result" })
             }
             Heard::Error { outcome, .. } => (outcome.as_deref(), "error"),
-            Heard::Sends | Heard::Handle { .. } | Heard::Lost { .. } | Heard::Odd { .. } | Heard::GaveUp => {
-                return;
-            }
+            Heard::Sends { .. }
+            | Heard::Handle { .. }
+            | Heard::Lost { .. }
+            | Heard::Away { .. }
+            | Heard::Odd { .. }
+            | Heard::GaveUp => return,
         };
         tally.count(format!(
             "told: {name}{}",
@@ -236,15 +329,15 @@ impl Case<'_> {
             faults.push("its client was told of a success that no server spoke of".to_owned());
         }
         // The copy of a request that was delivered twice may be the one that is carried out.
-        let is_copy = trial.before.as_ref().is_some_and(is_doubled);
+        let is_copy = trial.breaks.iter().any(|broken| broken.line == Line::Client && is_doubled(broken));
         if let Heard::Error { code: -32600, outcome: None, .. } = told
             && is_copy
         {
-            tally.count("edge: of a request that came twice the second was refused".to_owned());
+            tally.count("told: of a request that came twice the second was refused".to_owned());
         } else if let Heard::Error { text, outcome: None, .. } = told
-            && let Some(last) = last
+            && let Some(last) = self.entries.last()
             // Only a peer's own error may come without our word on the outcome.
-            && !matches!(last.ending, Some(Ending::Raised { .. }))
+            && last.ending.as_deref() != Some("raised")
         {
             faults.push(format!("its client was given an error that does not say what is known: {text}"));
         }
@@ -253,7 +346,9 @@ impl Case<'_> {
 
 /// How often the line delivered a call twice by itself.
 fn is_doubled_behind(trial: &Trial) -> u32 {
-    u32::from(trial.behind.as_ref().is_some_and(is_doubled))
+    let doubled =
+        |broken: &&Break| broken.line == Line::Server && broken.message == "tools/call" && is_doubled(broken);
+    u32::from(trial.breaks.iter().any(|broken| doubled(&broken)))
 }
 
 fn is_doubled(broken: &Break) -> bool {

@@ -13,12 +13,15 @@ use taskgate_faults::proxy::{Armed, Fault, Progress, Rule, Side};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::Notify;
 
-use crate::act::{Act, Back, Blow, Break, How, Line, Over, Trial, Whom};
-use crate::tally::Tally;
+use crate::act::{Act, Blow, Break, FENCE, How, LOOK, Line, Over, Trial, Whom};
+use crate::tally::{Tally, fault_name};
 use crate::world::World;
 
-/// How long a client follows its call.
-const PATIENCE: u64 = 30_000;
+/// How long a client follows its call: longer than a virtual machine stands still when its host is busy, which was seen to
+/// be a minute.
+const PATIENCE: u64 = 150_000;
+/// How long what comes after a call is waited for.
+const AFTER: Duration = Duration::from_secs(3);
 /// How long a step is waited for.
 const STEP: Duration = Duration::from_secs(5);
 
@@ -29,50 +32,86 @@ pub(crate) struct Played {
     pub(crate) heard: Vec<Heard>,
     /// Its client was killed.
     pub(crate) killed: bool,
+    /// What a client learned that made the same call again, once a person had said that nothing was done.
+    #[serde(default)]
+    pub(crate) again: Vec<Heard>,
 }
 
 /// Plays it; what came of each call.
 pub(crate) async fn act(world: &World, act: &Act, tally: &Tally) -> Vec<Played> {
-    match act.blow {
-        None => {
-            let played = act.trials.iter().map(|trial| quiet(world, trial, tally));
-            join_all(played).await
+    if let Some(blow) = act.blow {
+        return struck(world, act, blow, tally).await;
+    }
+    // Before the gateway starts, since it opens its servers at once.
+    let armed: Vec<_> = act.trials.iter().map(|trial| arm_all(world, trial)).collect();
+    if act.opening {
+        world.kill_gateway();
+        world.start_gateway();
+    }
+    let played = act.trials.iter().zip(armed).map(|(trial, armed)| quiet(world, trial, armed, tally));
+    join_all(played).await
+}
+
+/// What a message needs for being recognised.
+fn rule(trial: &Trial, broken: &Break) -> Rule {
+    let (key, message) = (trial.key.as_str(), broken.message.as_str());
+    let is_answer_of_lines = trial.back.over == Over::Line && broken.fault.side() == Side::Answer;
+    let is_opening = trial.back.opening().contains(&message);
+    match broken.line {
+        Line::Client => Rule::first(key, broken.fault).and(format!("\"{message}\"")),
+        Line::Books => Rule::first(format!("GET /effects/{key}"), broken.fault),
+        Line::Hook => Rule::first(format!("o-{key}"), broken.fault).and("POST /notices"),
+        // On a line of lines an answer does not say to which method.
+        Line::Server if is_answer_of_lines && is_opening => {
+            let in_it = match (message, trial.back.opening().len()) {
+                ("tools/list", _) => "\"inputSchema\"",
+                ("initialize", _) => "\"serverInfo\":",
+                ("server/discover", 2) => "\"supportedVersions\"",
+                _ => "no such method",
+            };
+            Rule::first(in_it, broken.fault)
         }
-        Some(blow) => struck(world, act, blow, tally).await,
+        Line::Server if is_answer_of_lines && message == LOOK => {
+            Rule::first(key, broken.fault).and("\"the bank says\"")
+        }
+        Line::Server if is_answer_of_lines && message == FENCE => {
+            Rule::first(key, broken.fault).and("\"the bank says of the fence\"")
+        }
+        Line::Server if is_answer_of_lines => {
+            let nth = trial.back.messages().iter().position(|known| *known == message).unwrap_or_default();
+            Rule { skip: u32::try_from(nth).unwrap(), ..Rule::first(key, broken.fault) }
+        }
+        Line::Server if is_opening => Rule::first(format!("\"{message}\""), broken.fault),
+        Line::Server => Rule::first(key, broken.fault).and(format!("\"{message}\"")),
     }
 }
 
-/// What a message needs for being recognised: on a line of lines an answer does not say to which method.
-fn rule(back: Option<Back>, key: &str, method: &str, fault: Fault) -> Rule {
-    match back {
-        Some(back) if back.over == Over::Line && fault.side() == Side::Answer => {
-            let nth = back.messages().iter().position(|message| *message == method).unwrap_or_default();
-            Rule { skip: u32::try_from(nth).unwrap(), ..Rule::first(key, fault) }
-        }
-        _ => Rule::first(key, fault).and(format!("\"{method}\"")),
-    }
+fn arm(world: &World, trial: &Trial, broken: &Break) -> Option<Armed> {
+    let proxy = match broken.line {
+        Line::Client => &world.front,
+        Line::Books => &world.books,
+        Line::Hook => &world.hook,
+        Line::Server => world.behind[&trial.back].proxy.as_ref()?,
+    };
+    Some(proxy.arm(rule(trial, broken)))
 }
 
-fn arm(world: &World, trial: &Trial, line: Line, broken: &Break) -> Option<Armed> {
-    match line {
-        Line::Client => Some(world.front.arm(rule(None, &trial.key, &broken.method, broken.fault))),
-        Line::Server => {
-            let proxy = world.behind[&trial.back].proxy.as_ref()?;
-            Some(proxy.arm(rule(Some(trial.back), &trial.key, &broken.method, broken.fault)))
-        }
-    }
+fn arm_all<'a>(world: &World, trial: &'a Trial) -> Vec<(&'a Break, Armed)> {
+    trial.breaks.iter().filter_map(|broken| Some((broken, arm(world, trial, broken)?))).collect()
 }
 
-/// The length of the request and of the answer of one message of a call that nothing happens to; `None` if there was
-/// no such message.
-pub(crate) async fn measure(world: &World, trial: &Trial, line: Line, method: &str) -> Option<Progress> {
-    let watch = |fault| Break { method: method.to_owned(), fault, release: 0 };
-    let mut request = arm(world, trial, line, &watch(Fault::Watch))?;
+/// The length of the request and of the answer of one message of an act that nothing else happens to; `None` if there
+/// was no such message.
+pub(crate) async fn measure(world: &World, act: &Act, line: Line, message: &str) -> Option<Progress> {
+    let trial = &act.trials[0];
+    let watch = |fault| Break { line, message: message.to_owned(), fault, release: 0 };
+    let mut request = arm(world, trial, &watch(Fault::Watch))?;
     // Lines show the answer only to a rule about answers.
     let is_of_lines = line == Line::Server && trial.back.over == Over::Line;
+    let has_answer = crate::places::has_side(trial.back, message, Side::Answer);
     let answered = watch(Fault::Delay { side: Side::Answer, after: usize::MAX, ms: 0 });
-    let mut answer = if is_of_lines { Some(arm(world, trial, line, &answered)?) } else { None };
-    quiet(world, trial, &Tally::default()).await;
+    let mut answer = if is_of_lines && has_answer { Some(arm(world, trial, &answered)?) } else { None };
+    crate::play::act(world, act, &Tally::default()).await;
     // What was passed on may be noted a moment later.
     let seen = async {
         let mut progress =
@@ -102,8 +141,8 @@ async fn script(world: &World, trial: &Trial, tally: &Tally) {
     }
 }
 
-fn call(world: &World, trial: &Trial) -> client::Call {
-    let (to, path, session) = world.way(trial.back);
+/// What a call is made with.
+pub(crate) fn arguments(trial: &Trial) -> Value {
     let mut arguments = json!({ "key": trial.key, "object": format!("o-{}", trial.key), "amount": 3 });
     if let Some(word) = &trial.word {
         match word.as_str() {
@@ -111,36 +150,40 @@ fn call(world: &World, trial: &Trial) -> client::Call {
             word => arguments["as"] = json!(word),
         }
     }
+    arguments
+}
+
+fn call(world: &World, trial: &Trial) -> client::Call {
+    let (to, path, session) = world.way(trial.back);
     client::Call {
         front: trial.front,
         to,
         path,
-        session,
+        session: session.filter(|_| !trial.opens),
         tool: trial.tool.clone(),
-        arguments,
+        arguments: arguments(trial),
         idempotency: trial.keyed.then(|| format!("id-{}", trial.key)),
         repeats: 1_000,
         patience: PATIENCE,
     }
 }
 
+/// The same call once more, and nothing happens to it.
+pub(crate) async fn again(world: &World, trial: &Trial) -> Vec<Heard> {
+    // What the bank was told of the first one counts no more.
+    let trial = Trial { script: Script::default(), breaks: Vec::new(), ..trial.clone() };
+    world.bank("PUT", &format!("/script/{}", trial.key), &json!(trial.script)).await;
+    quiet(world, &trial, Vec::new(), &Tally::default()).await.heard
+}
+
 /// One call, with what happens on its lines and at the bank.
-async fn quiet(world: &World, trial: &Trial, tally: &Tally) -> Played {
+async fn quiet(world: &World, trial: &Trial, mut armed: Vec<(&Break, Armed)>, tally: &Tally) -> Played {
     script(world, trial, tally).await;
-    let breaks = [(Line::Server, &trial.behind), (Line::Client, &trial.before)];
-    let mut armed = Vec::new();
-    for (line, broken) in breaks {
-        if let Some(broken) = broken
-            && let Some(order) = arm(world, trial, line, broken)
-        {
-            armed.push((line, broken, order));
-        }
-    }
     let heard = Mutex::new(Vec::new());
     let call = call(world, trial);
     let playing = client::play(&call, |said| heard.lock().unwrap().push(said));
     let releasing = async {
-        join_all(armed.iter_mut().map(async |(_, broken, order)| {
+        join_all(armed.iter_mut().map(async |(broken, order)| {
             if let Fault::Stall { .. } = broken.fault {
                 order.until(|progress| progress.fired).await;
                 tokio::time::sleep(Duration::from_millis(broken.release)).await;
@@ -155,26 +198,37 @@ async fn quiet(world: &World, trial: &Trial, tally: &Tally) -> Played {
         () = playing => {}
         () = releasing => {}
     }
-    for (line, broken, order) in &armed {
+    for (broken, mut order) in armed {
+        // What is done to find out, and to tell a person, may come after the client was answered.
+        if [LOOK, FENCE, "GET", "POST"].contains(&broken.message.as_str()) {
+            let _ = tokio::time::timeout(AFTER, order.until(|progress| progress.fired)).await;
+            order.release();
+        }
         if order.progress().fired {
-            tally.broke(*line, trial, broken);
+            tally.broke(trial, broken);
+        } else {
+            tally.count(format!("not met: {}", fault_name(broken.line, broken.fault)));
         }
     }
-    Played { trial: trial.clone(), heard: heard.into_inner().unwrap(), killed: false }
+    let heard = heard.into_inner().unwrap();
+    if heard.iter().any(|heard| matches!(heard, Heard::GaveUp)) {
+        eprintln!("faults: {} gave up; {}", trial.key, world.states());
+    }
+    Played { trial: trial.clone(), heard, killed: false, again: Vec::new() }
 }
 
 /// Calls, and a blow while the first of them is at its step.
 async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Played> {
     let first = &act.trials[0];
     let (line, method, side, after) = blow.step.place();
-    let stall = Break { method: method.to_owned(), fault: Fault::Stall { side, after }, release: 0 };
-    let Some(mut armed) = arm(world, first, line, &stall) else { return Vec::new() };
+    let stall = Break { line, message: method.to_owned(), fault: Fault::Stall { side, after }, release: 0 };
+    let Some(mut armed) = arm(world, first, &stall) else { return Vec::new() };
     let (over, strikes) = (Notify::new(), Notify::new());
     let leading = async {
         let played = if blow.whom == Whom::Client {
             process(world, first, blow, &strikes, tally).await
         } else {
-            quiet(world, first, tally).await
+            quiet(world, first, Vec::new(), tally).await
         };
         over.notify_one();
         played
@@ -192,7 +246,8 @@ async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Play
                 world.kill_gateway();
                 drop(armed);
                 if let Some(again) = blow.again {
-                    world.start_and_kill_gateway(Duration::from_micros(again)).await;
+                    let listened = world.start_and_kill_gateway(Duration::from_micros(again)).await;
+                    tally.struck_again(listened);
                 }
                 world.start_gateway();
             }
@@ -207,10 +262,12 @@ async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Play
                 drop(armed);
             }
             (Whom::Server, How::Stop { ms }) => {
-                world.signal_server(first.back, Signal::SIGSTOP);
+                // The gateway may start another one meanwhile: this one is let go on.
+                let stopped = world.server_process(first.back);
+                stopped.iter().for_each(|process| crate::world::signal(*process, Signal::SIGSTOP));
                 armed.release();
                 tokio::time::sleep(Duration::from_millis(ms)).await;
-                world.signal_server(first.back, Signal::SIGCONT);
+                stopped.iter().for_each(|process| crate::world::signal(*process, Signal::SIGCONT));
             }
             (Whom::Client, How::Kill | How::Stop { .. }) => {
                 strikes.notify_one();
@@ -220,7 +277,7 @@ async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Play
             }
         }
     };
-    let others = join_all(act.trials[1..].iter().map(|trial| quiet(world, trial, tally)));
+    let others = join_all(act.trials[1..].iter().map(|trial| quiet(world, trial, Vec::new(), tally)));
     let (played, (), mut others) = tokio::join!(leading, striking, others);
     others.insert(0, played);
     others
@@ -253,12 +310,16 @@ async fn process(world: &World, trial: &Trial, blow: Blow, strikes: &Notify, tal
         }
     }
     let _ = child.wait().await;
-    Played { trial: trial.clone(), heard, killed }
+    Played { trial: trial.clone(), heard, killed, again: Vec::new() }
 }
 
-/// Waits until the bank has done all that it accepted.
+/// Waits until the bank has done all that it accepted, and nobody asks it anything.
 pub(crate) async fn until_bank_is_quiet(world: &World) {
-    while world.bank("GET", "/pending", &Value::Null).await["pending"] != 0 {
+    let mut quiet = 0;
+    // What came in before is taken up before what comes in now, but not at once.
+    while quiet < 3 {
+        let said = world.bank("GET", "/pending", &Value::Null).await;
+        quiet = if said["pending"] == 0 && said["open"] == 0 { quiet + 1 } else { 0 };
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

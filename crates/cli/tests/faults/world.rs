@@ -20,18 +20,26 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::act::{Back, Over};
+use crate::policy::Places;
 use crate::process::spawn;
 
 /// Impatient where the gateway waits for something that a campaign breaks.
-const LIMITS: &str = "task_after = \"200ms\"\npoll_floor = \"50ms\"\npoll_ceiling = \"100ms\"\n\
+const LIMITS: &str = "task_after = \"200ms\"\nsync_budget = \"500ms\"\npoll_floor = \"50ms\"\npoll_ceiling = \"100ms\"\n\
     restart_first = \"50ms\"\nrestart_max = \"50ms\"\nserver_read = \"300ms\"\nserver_probe = \"3s\"\n\
     cancel_grace = \"200ms\"\ncreate_attempts = 20\nserver_grace = \"100ms\"\ndrain = \"100ms\"\n";
+
+/// What a gateway takes for starting, on a machine that has nothing else to do.
+const STARTED: Duration = Duration::from_millis(200);
 
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     pub(crate) behind: BTreeMap<Back, Behind>,
     /// Where clients call.
     pub(crate) front: Proxy,
+    /// Where the gateway looks at the bank itself.
+    pub(crate) books: Proxy,
+    /// Where it says that a person is to decide: at the bank too, which writes that down.
+    pub(crate) hook: Proxy,
     _bank: Process,
     bank_at: SocketAddr,
     gateway: Mutex<Option<Child>>,
@@ -48,9 +56,16 @@ pub(crate) struct Behind {
 }
 
 /// A part that is running.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     port: u16,
+}
+
+impl Process {
+    /// The port that it took.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
 }
 
 impl Drop for Process {
@@ -61,13 +76,13 @@ impl Drop for Process {
 }
 
 /// This binary is also the parts.
-fn part(words: &[&str]) -> Command {
+pub(crate) fn part(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(words);
     command
 }
 
-fn start(command: &Command, log: &Path) -> Process {
+pub(crate) fn start(command: &Command, log: &Path) -> Process {
     let mut child = spawn(command, log);
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -94,6 +109,8 @@ impl World {
             folder,
             behind: BTreeMap::new(),
             front: Proxy::start(Framing::Http, None).await.unwrap(),
+            books: Proxy::start(Framing::Http, Some(bank_at)).await.unwrap(),
+            hook: Proxy::start(Framing::Http, Some(bank_at)).await.unwrap(),
             _bank: bank,
             bank_at,
             gateway: Mutex::new(None),
@@ -112,7 +129,7 @@ impl World {
         fs::write(world.path("taskgate.toml"), world.config()).unwrap();
         world.start_gateway();
         for back in backs {
-            let session = client::open(world.front.address(), &path(*back)).await.unwrap();
+            let session = client::open(world.front.address(), &path(*back), "faults").await.unwrap();
             world.sessions.lock().unwrap().insert(*back, session);
         }
         world
@@ -173,7 +190,8 @@ impl World {
             }
             config.push_str(&format!("[servers.{name}.tools]\npayment_status.effect = \"read_only\"\n"));
             for tool in PAYMENTS {
-                config.push_str(&crate::policy::workflow(&name, tool, self.bank_at));
+                let places = Places { books: self.books.address(), hook: self.hook.address() };
+                config.push_str(&crate::policy::workflow(&name, tool, places));
             }
         }
         config
@@ -213,12 +231,23 @@ impl World {
         });
     }
 
-    /// Starts the gateway and kills it after this time, ready or not.
-    pub(crate) async fn start_and_kill_gateway(&self, after: Duration) {
-        let child = tokio::task::block_in_place(|| spawn(&self.gateway_command(), &self.log()));
+    /// Starts the gateway and kills it after this time, ready or not; or if that is longer than [`STARTED`], so much later
+    /// than it listened. Whether it listened by then.
+    pub(crate) async fn start_and_kill_gateway(&self, after: Duration) -> bool {
+        let mut child = tokio::task::block_in_place(|| spawn(&self.gateway_command(), &self.log()));
+        let said = child.stdout.take().unwrap();
         *self.gateway() = Some(child);
+        let mut said = BufReader::new(said);
+        let mut first = || tokio::task::block_in_place(|| said.read_line(&mut String::new()).unwrap()) > 0;
+        if let Some(later) = after.checked_sub(STARTED) {
+            let listened = first();
+            tokio::time::sleep(later / 8).await;
+            self.kill_gateway();
+            return listened;
+        }
         tokio::time::sleep(after).await;
         self.kill_gateway();
+        first()
     }
 
     pub(crate) fn kill_gateway(&self) {
@@ -249,7 +278,9 @@ impl World {
     /// Kills a server, and starts it again where that is not for the gateway to do.
     pub(crate) fn kill_server(&self, back: Back) {
         tokio::task::block_in_place(|| match back.over {
-            Over::Child => self.signal_server(back, Signal::SIGKILL),
+            Over::Child => {
+                self.server_process(back).iter().for_each(|process| signal(*process, Signal::SIGKILL));
+            }
             Over::Http | Over::Line => {
                 let behind = &self.behind[&back];
                 behind.kill();
@@ -258,20 +289,35 @@ impl World {
         });
     }
 
-    pub(crate) fn signal_server(&self, back: Back, what: Signal) {
+    /// The process of a server, if there is one.
+    pub(crate) fn server_process(&self, back: Back) -> Option<u32> {
         match back.over {
-            Over::Child => {
-                let pid = read(&self.path(&format!("{}.pid", back.name()))).trim().parse::<u32>();
-                if let Ok(pid) = pid {
-                    signal(pid, what);
-                }
-            }
+            Over::Child => read(&self.path(&format!("{}.pid", back.name()))).trim().parse().ok(),
             Over::Http | Over::Line => {
-                if let Some(process) = &*self.behind[&back].process.lock().unwrap() {
-                    signal(process.child.id(), what);
-                }
+                self.behind[&back].process.lock().unwrap().as_ref().map(|process| process.child.id())
             }
         }
+    }
+
+    /// Starts all servers anew: what those before had in hand is over.
+    pub(crate) fn renew_servers(&self) {
+        let backs: Vec<_> = self.behind.keys().copied().collect();
+        backs.into_iter().for_each(|back| self.kill_server(back));
+    }
+
+    /// In which state the processes are, for who wonders why nothing goes on.
+    pub(crate) fn states(&self) -> String {
+        let state = |process: Option<u32>| {
+            let status = process.map(|process| read(Path::new(&format!("/proc/{process}/status"))));
+            let line = status
+                .and_then(|status| status.lines().find(|line| line.starts_with("State")).map(str::to_owned));
+            format!("{process:?} {}", line.unwrap_or_else(|| "is gone".to_owned()))
+        };
+        let mut states = format!("gateway {}", state(self.gateway().as_ref().map(Child::id)));
+        for back in self.behind.keys() {
+            states.push_str(&format!("; {} {}", back.name(), state(self.server_process(*back))));
+        }
+        states
     }
 
     /// A client as a process of its own.

@@ -153,6 +153,10 @@ impl Bank {
                 self.make(&order).await?;
                 Err(Cut)
             }
+            Turn::Twice => {
+                self.make(&order).await?;
+                self.make_and_tell(&order).await
+            }
             Turn::Refuse => {
                 self.enter(What::Refused, &order).await?;
                 Ok(json(
@@ -250,7 +254,7 @@ impl Bank {
             Turn::Contradict | Turn::Claim => Ok(told(!truth, &account)),
             Turn::Refuse => Ok(empty(StatusCode::FORBIDDEN)),
             Turn::Down => Ok(empty(StatusCode::SERVICE_UNAVAILABLE)),
-            Turn::Ordinary => Ok(told(truth, &account)),
+            Turn::Ordinary | Turn::Twice => Ok(told(truth, &account)),
         }
     }
 
@@ -264,7 +268,12 @@ impl Bank {
             Turn::Slow { ms } | Turn::Late { ms } | Turn::LateClosed { ms } => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
-            Turn::Ordinary | Turn::LoseAfter | Turn::NonsenseAfter | Turn::Contradict | Turn::Claim => {}
+            Turn::Ordinary
+            | Turn::LoseAfter
+            | Turn::NonsenseAfter
+            | Turn::Contradict
+            | Turn::Claim
+            | Turn::Twice => {}
         }
         let applied = self.with(|kept| {
             let account = kept.books.account(key);

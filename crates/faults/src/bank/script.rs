@@ -41,6 +41,8 @@ pub enum Turn {
     Claim,
     /// 503, and nothing is done.
     Down,
+    /// It is done twice. No bank does that; it is for seeing that it would be noticed.
+    Twice,
 }
 
 /// The turns of the next requests, first come first served; after them all are ordinary.

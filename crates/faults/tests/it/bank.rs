@@ -67,6 +67,7 @@ async fn every_turn_is_as_it_says_and_stands_in_the_books() {
         (Turn::Contradict, Some((409, json!(false))), 1),
         (Turn::Claim, Some((200, json!(true))), 0),
         (Turn::Down, Some((503, Value::Null)), 0),
+        (Turn::Twice, Some((200, json!(true))), 2),
     ];
     for (at, (turn, answer, times)) in table.into_iter().enumerate() {
         let key = format!("k{at}");
