@@ -112,6 +112,12 @@ pub(crate) async fn run(
     }
 }
 
+/// Whether a call is to be sent: nobody took it back, not even while it waited to be sent (INV-17).
+pub(crate) fn is_wanted(draft: &Draft) -> bool {
+    let task = &draft.record().task;
+    task.ending().is_none() && task.cancel_wished_at.is_none()
+}
+
 impl Driver {
     async fn begin(&mut self, start: Start) {
         match start {
@@ -168,7 +174,7 @@ impl Driver {
         let mut fits = false;
         let written = self
             .write_down(|draft| {
-                fits = draft.record().task.ending().is_none() && draft.operation(Do::Dispatch);
+                fits = is_wanted(draft) && draft.operation(Do::Dispatch);
             })
             .await;
         if written.is_some() && !fits {
@@ -310,7 +316,9 @@ impl Driver {
         if self.pause(pause).await {
             // The session may be what broke; where it is sound, it is handed out again.
             self.back = None;
-            fits = self.write_down(|draft| fits = draft.operation(Do::Dispatch)).await.is_some() && fits;
+            let written =
+                self.write_down(|draft| fits = is_wanted(draft) && draft.operation(Do::Dispatch)).await;
+            fits &= written.is_some();
         }
         if fits { Ok(()) } else { Err(why) }
     }
@@ -510,6 +518,7 @@ impl Driver {
                 return None;
             }
             tokio::select! {
+                biased;
                 order = self.next_order() => match order {
                     Order::Cancel(_) => {}
                     Order::Forward { key, reply, settled } => {
@@ -537,6 +546,10 @@ impl Driver {
                 }
                 () = stopping.cancelled() => return None,
             }
+        }
+        if self.is_cancelled() {
+            self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
+            return None;
         }
         Some(Round { responses, state })
     }
@@ -693,6 +706,7 @@ impl Driver {
             };
             tracing::warn!(task = ?self.live.record().id, error, "could not append, trying again");
             tokio::select! {
+                biased;
                 () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
                 () = self.engine.stopping.cancelled() => return None,
             }
@@ -705,6 +719,7 @@ impl Driver {
         let stopping = self.engine.stopping.clone();
         loop {
             tokio::select! {
+                biased;
                 () = sleep_until(until) => return self.live.record().task.ending().is_none(),
                 Some(order) = self.orders.recv() => {
                     let promised = matches!(order, Order::Cancel(CancelRule::Promise));

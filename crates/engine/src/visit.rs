@@ -14,7 +14,7 @@ use taskgate_store::record::Front;
 use tokio::time::sleep_until;
 
 use crate::back::Visit;
-use crate::drive::Driver;
+use crate::drive::{Driver, is_wanted};
 use crate::handle::{Order, Signal};
 
 /// A server that wants yet another URL each time is not followed for ever.
@@ -77,6 +77,7 @@ impl Driver {
                 return Visited::Ended;
             }
             tokio::select! {
+                biased;
                 Some(key) = overs.next() => {
                     left.remove(&key);
                     self.live.signal(Signal::Visited(key.clone()));
@@ -110,7 +111,7 @@ impl Driver {
             let mut fits = false;
             let written = self
                 .write_down(|draft| {
-                    fits = draft.record().task.ending().is_none() && draft.operation(Do::Repeat);
+                    fits = is_wanted(draft) && draft.operation(Do::Repeat);
                 })
                 .await;
             if written.is_none() {

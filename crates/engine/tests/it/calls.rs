@@ -309,6 +309,22 @@ async fn inv_11_a_lost_read_is_sent_again_and_a_lost_payment_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn inv_17_a_call_that_is_cancelled_while_it_waits_to_be_sent_again_is_not_sent() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut new = call(Effect::Consequential);
+    new.replay = Replay::Natural;
+    let id = stage.submit(new).await.record().id.clone();
+    drop(stage.back.hear().await);
+    // Nothing else is left to do in this moment than to wait for the next try.
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    let record = stage.over_by(&id).await;
+    assert_eq!(record.task.ending(), Some(&Ending::Cancelled));
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::Cancelled));
+    assert_eq!((record.operation.attempts, stage.back.sent.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn r4_5_a_second_attempt_that_never_left_does_not_say_that_nothing_happened() {
     let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
     let mut new = call(Effect::Consequential);
