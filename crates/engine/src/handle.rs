@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use taskgate_core::task::{CancelRule, QuestionKey};
 use taskgate_seeded::Bug;
 use taskgate_store::record::Record;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::audit;
 use crate::back::Reply;
+use crate::newest::Newest;
 use crate::written::InDoubt;
 
 /// What a call says while it runs. Nothing depends on it.
@@ -34,45 +35,44 @@ const SIGNALS_KEPT: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Handle {
     live: Arc<Live>,
-    seen: watch::Receiver<Arc<Record>>,
+    /// Of how many publications it knows.
+    seen: u64,
 }
 
 impl Handle {
     pub(crate) fn new(live: Arc<Live>) -> Handle {
         // Subscribed before the first read, so that no change falls between the two (INV-35).
-        let seen = live.newest.subscribe();
+        let seen = live.newest.count();
         Handle { live, seen }
     }
 
     /// The newest version.
     #[must_use]
     pub fn record(&self) -> Arc<Record> {
-        self.seen.borrow().clone()
+        self.live.record()
     }
 
     /// Waits for a version newer than the last one this method or [`Handle::record`]'s first call could see.
     /// Pends for ever once nothing can change any more.
     pub async fn changed(&mut self) -> Arc<Record> {
-        if self.seen.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        self.seen.borrow_and_update().clone()
+        let (seen, record) = self.live.newest.after(self.seen).await;
+        self.seen = seen;
+        record
     }
 
     /// Waits until the task is over.
     pub async fn over(&mut self) -> Arc<Record> {
         loop {
-            let record = self.seen.borrow_and_update().clone();
+            let (seen, record) = self.live.newest.now();
+            self.seen = seen;
             if record.task.ending().is_some() {
                 return record;
             }
             if taskgate_seeded::is(Bug::LookBeforeListen) {
                 tokio::task::yield_now().await;
-                self.seen = self.live.newest.subscribe();
+                self.seen = self.live.newest.count();
             }
-            if self.seen.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            self.live.newest.after(self.seen).await;
         }
     }
 
@@ -88,7 +88,7 @@ impl Handle {
 #[derive(Debug)]
 pub(crate) struct Live {
     /// The newest version that is on disk.
-    newest: watch::Sender<Arc<Record>>,
+    newest: Newest,
     /// Held while a decision is made and appended, so that decisions follow one another. What is in it may be the newest
     /// version on disk: see `written`.
     pub(crate) turn: tokio::sync::Mutex<Option<InDoubt>>,
@@ -116,7 +116,7 @@ pub(crate) enum Order {
 impl Live {
     pub(crate) fn new(record: Arc<Record>) -> Live {
         Live {
-            newest: watch::Sender::new(record),
+            newest: Newest::new(record),
             turn: tokio::sync::Mutex::new(None),
             in_doubt: AtomicBool::new(false),
             signals: Mutex::new(None),
@@ -127,12 +127,12 @@ impl Live {
     }
 
     pub(crate) fn record(&self) -> Arc<Record> {
-        self.newest.borrow().clone()
+        self.newest.now().1
     }
 
     /// Shows a version that is on disk.
     pub(crate) fn publish(&self, record: Arc<Record>) {
-        let before = self.newest.send_replace(record.clone());
+        let before = self.newest.publish(record.clone());
         if before.task.ending().is_none() && record.task.ending().is_some() {
             audit::ended(&record);
         }
@@ -140,10 +140,7 @@ impl Live {
 
     /// Puts right what is kept beside the task's own versions; nobody is woken.
     pub(crate) fn amend(&self, record: Arc<Record>) {
-        self.newest.send_if_modified(|newest| {
-            *newest = record;
-            false
-        });
+        self.newest.amend(record);
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -46,6 +46,7 @@ impl Engine {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                biased;
                 _ = ticks.tick() => {}
                 () = self.closing.cancelled() => return,
             }

@@ -9,6 +9,7 @@
 //! - `audit`: what is logged of tasks, and of whom
 //! - `house`: what keeps it in order, and how it ends
 //! - [`handle`]: watching one task
+//! - `newest`: what is shown of it, and who waits for more
 //! - [`back`]: what the engine needs of the side towards servers
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
 //! - `visit`: a URL that must be visited before a call can run
@@ -35,6 +36,7 @@ mod house;
 pub mod ids;
 pub mod ledger;
 pub mod limits;
+mod newest;
 mod objects;
 mod observe;
 mod parked;

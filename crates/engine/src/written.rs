@@ -213,6 +213,7 @@ impl Engine {
         self.drivers.spawn(async move {
             while engine.turn(&live).await.is_err() {
                 tokio::select! {
+                    biased;
                     () = sleep(PAUSE_MAX) => {}
                     () = engine.stopping.cancelled() => return,
                 }
@@ -246,6 +247,7 @@ impl Engine {
                     Err(_) => {}
                 }
                 tokio::select! {
+                    biased;
                     () = sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
                     () = engine.stopping.cancelled() => return,
                 }

@@ -111,6 +111,7 @@ impl Engine {
                 });
             }
             tokio::select! {
+                biased;
                 () = self.closing.cancelled() => return,
                 () = agenda.wait(|| self.parts.clock.now()) => {}
             }
