@@ -133,6 +133,7 @@ pub(crate) async fn request(exchange: Exchange, via: Via) -> Reply {
         // A call that is cancelled has something to do still.
         _ if exchange.request.method() == "tools/call" => handle(&exchange, &via).await,
         Some(running) => tokio::select! {
+            biased;
             handled = handle(&exchange, &via) => handled,
             () = running.cancelled.cancelled() => Err(Failure::Cancelled),
         },

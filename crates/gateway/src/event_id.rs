@@ -5,6 +5,7 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use taskgate_core::id::TaskId;
+use taskgate_core::time::UnixMillis;
 use taskgate_wire::id::RequestId;
 
 /// What a resumable stream answers.
@@ -26,11 +27,13 @@ pub(crate) struct EventId {
     pub(crate) task: Option<TaskId>,
     /// Counts the events of the stream.
     pub(crate) count: u64,
+    /// When the request came, whose client has been waiting since. Not in ids of earlier versions.
+    pub(crate) since: Option<UnixMillis>,
 }
 
 impl EventId {
-    pub(crate) fn template(answers: Answers, request: &RequestId) -> EventId {
-        EventId { answers, request: request.clone(), task: None, count: 0 }
+    pub(crate) fn template(answers: Answers, request: &RequestId, since: UnixMillis) -> EventId {
+        EventId { answers, request: request.clone(), task: None, count: 0, since: Some(since) }
     }
 
     pub(crate) fn with_task(&self, task: &TaskId) -> EventId {
@@ -43,13 +46,14 @@ impl EventId {
         self.encode()
     }
 
-    fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let kind = match self.answers {
             Answers::Call => 'c',
             Answers::Result => 'r',
         };
         let task = self.task.as_ref().map(TaskId::expose).unwrap_or_default();
-        let text = format!("{kind}{}.{task}.{}", self.count, self.request.as_json());
+        let since = self.since.map(|since| format!("-{}", since.0)).unwrap_or_default();
+        let text = format!("{kind}{}{since}.{task}.{}", self.count, self.request.as_json());
         BASE64URL_NOPAD.encode(text.as_bytes())
     }
 
@@ -65,8 +69,12 @@ impl EventId {
             "r" => Answers::Result,
             _ => return None,
         };
-        let count = head.get(1..)?.parse().ok()?;
-        Some(EventId { answers, request, task: Some(TaskId::parse(task).ok()?), count })
+        let (count, since) = match head.get(1..)?.split_once('-') {
+            Some((count, since)) => (count, Some(UnixMillis(since.parse().ok()?))),
+            None => (head.get(1..)?, None),
+        };
+        let count = count.parse().ok()?;
+        Some(EventId { answers, request, task: Some(TaskId::parse(task).ok()?), count, since })
     }
 }
 
@@ -79,12 +87,18 @@ mod tests {
         let task = TaskId::parse("t1").unwrap();
         for request in ["7", "\"a.b\"", "\"ä\\n\""] {
             let request = RequestId::from_text(request).unwrap();
-            let mut id = EventId::template(Answers::Result, &request).with_task(&task);
+            let mut id = EventId::template(Answers::Result, &request, UnixMillis(9)).with_task(&task);
             let first = id.next();
             let second = id.next();
             assert_ne!(first, second);
             assert_eq!(EventId::parse(&second), Some(id));
         }
+    }
+
+    #[test]
+    fn a_132_an_id_of_an_earlier_version_leads_back_too() {
+        let id = EventId::parse(&BASE64URL_NOPAD.encode(b"c3.t1.7")).unwrap();
+        assert_eq!((id.answers, id.count, id.since), (Answers::Call, 3, None));
     }
 
     #[test]

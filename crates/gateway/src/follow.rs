@@ -156,12 +156,14 @@ impl Follow {
             // It lives as long as we do.
             let _ = told.wait_for(|told| *told).await;
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(NOTING) => {}
                 // It waits for the task on a stream, so it has noted it.
                 () = self.kick.notified() => self.kick.notify_one(),
             }
         };
         tokio::select! {
+            biased;
             () = noted => {}
             () = session.ended.cancelled() => {}
         }
@@ -277,7 +279,13 @@ async fn run(
             break;
         }
         tokio::select! {
+            biased;
             _ = handle.changed() => {}
+            () = follow.kick.notified() => {}
+            // What was asked there may be asked elsewhere now: a stream's end is often noticed only after the
+            // next one was opened.
+            () = follow.way_lost() => {}
+            () = session.ended.cancelled() => break,
             signal = signals.recv() => match signal {
                 Ok(signal @ Signal::Visited(_)) => follow.signal(&session, &signal),
                 // none once the task is over.
@@ -285,11 +293,6 @@ async fn run(
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => { handle.changed().await; }
             },
-            () = follow.kick.notified() => {}
-            // What was asked there may be asked elsewhere now: a stream's end is often noticed only after the
-            // next one was opened.
-            () = follow.way_lost() => {}
-            () = session.ended.cancelled() => break,
         }
     }
     session.follows.lock().remove(&follow.task);

@@ -88,11 +88,9 @@ impl Gateway {
         gateway
     }
 
-    pub(crate) fn over(
-        engine: Arc<Engine>,
-        upstreams: Arc<dyn Upstreams>,
-        config: GatewayConfig,
-    ) -> Arc<Gateway> {
+    /// A gateway over any servers, of which the engine has the same by its own side.
+    #[must_use]
+    pub fn over(engine: Arc<Engine>, upstreams: Arc<dyn Upstreams>, config: GatewayConfig) -> Arc<Gateway> {
         let limits = &config.limits;
         Arc::new(Gateway {
             guard: Guard::new(&config.allowed_hosts, &config.allowed_origins),

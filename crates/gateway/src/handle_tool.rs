@@ -167,7 +167,11 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
             }
         }
         tokio::select! {
+            biased;
             _ = handle.changed() => {}
+            () = tokio::time::sleep_until(until) => break,
+            () = exchange.stopping.cancelled() => break,
+            // Last, since a server may say more than there is time for.
             signal = signals.recv(), if signals_open => match signal {
                 Ok(taskgate_engine::Signal::Progress(params)) => {
                     if let Some(token) = token {
@@ -178,8 +182,6 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
                 | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
             },
-            () = tokio::time::sleep_until(until) => break,
-            () = exchange.stopping.cancelled() => break,
         }
     }
     // It may have ended in this moment; then it does not "go on".

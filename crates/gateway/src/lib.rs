@@ -19,7 +19,9 @@
 //! - `calls`, `flight`, `wait`, `known`, `retry`: a `tools/call` from the router to its answer
 //! - `tasks_a`, `tasks_b`, `follow`, `subscriptions`, `handle_tool`, `pages`: following a call that goes on
 //!
-//! Helpers: `upstream` and `watches` (servers), `params`, `modern`, `level`, `view`, `seal`, `caps`.
+//! - [`upstream`]: the servers, as the front sees them
+//!
+//! Helpers: `watches` (servers), `params`, `modern`, `level`, `view`, `seal`, `caps`.
 
 mod admit;
 mod asks;
@@ -57,7 +59,7 @@ mod subscriptions;
 mod tasks_a;
 mod tasks_b;
 mod tools;
-mod upstream;
+pub mod upstream;
 mod view;
 mod wait;
 mod watches;

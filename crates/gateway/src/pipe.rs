@@ -148,18 +148,20 @@ impl Pipe {
         let max = self.gateway.config.limits.message_bytes_max;
         loop {
             let Incoming { message, frame, since, is_again } = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = self.outlet.closed() => return,
                 incoming = incoming.recv() => match incoming {
                     Some(incoming) => incoming,
                     None => return,
                 },
-                () = shutdown.cancelled() => return,
-                () = self.outlet.closed() => return,
             };
             while self.running.try_join_next().is_some() {}
             if message.len() > max {
                 self.outlet.deliver(message::error(None, &RpcError::too_large(max))).await;
             } else if !message.iter().all(u8::is_ascii_whitespace) {
                 tokio::select! {
+                    biased;
                     () = self.message(message, Sent { frame, since, is_again }) => {}
                     () = shutdown.cancelled() => return,
                 }
@@ -267,6 +269,7 @@ impl Pipe {
         let exchange = self.exchange(request, running, sent);
         self.running.spawn(async move {
             let reply = tokio::select! {
+                biased;
                 reply = dispatch::request(exchange, via) => reply,
                 () = ended.cancelled(), if is_held => return,
             };

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use taskgate_core::task::Ending;
+use taskgate_core::time::Millis;
 use taskgate_engine::Handle;
 use taskgate_store::record::Record;
 use taskgate_wire::dialect::fault_error;
@@ -73,10 +74,15 @@ async fn call(
     let limits = &gateway.config.limits;
     let policy = gateway.server(&session.negotiated.server);
     let budget = policy.map_or(limits.sync_budget, |policy| policy.sync_budget(limits));
-    let until = Instant::now() + budget.duration();
+    let now = gateway.engine.clock().now();
+    // A clock that was put back gives no time.
+    let waited = id.since.map_or(Millis(0), |since| now.since(since));
+    let left = Millis(budget.0.saturating_sub(waited.0));
+    let until = Instant::now() + left.duration();
     let follow = Follow::start(gateway, session, &handle, None, Known::AsHandle);
     let _waits = follow.wait_on(outlet);
     let record = tokio::select! {
+        biased;
         record = handle.over() => record,
         () = tokio::time::sleep_until(until) => handle.record(),
         () = gateway.stopping.cancelled() => return Ok(Reply::severed()),

@@ -29,10 +29,11 @@ pub(crate) async fn hold(gateway: Arc<Gateway>, session: Arc<Session>, outlet: O
     let mut tick = tokio::time::interval(TICK);
     loop {
         tokio::select! {
-            _ = tick.tick() => gateway.sessions.touch(&session),
+            biased;
             () = session.ended.cancelled() => return Reply::severed(),
             () = gateway.stopping.cancelled() => return Reply::severed(),
             () = outlet.closed() => return Reply::severed(),
+            _ = tick.tick() => gateway.sessions.touch(&session),
         }
     }
 }
@@ -72,14 +73,15 @@ async fn pump(gateway: Arc<Gateway>, session: Arc<Session>) {
         let mut tick = tokio::time::interval(TICK);
         loop {
             tokio::select! {
+                biased;
+                () = session.ended.cancelled() => break,
+                () = gateway.stopping.cancelled() => break,
+                _ = tick.tick() => if session.stream().is_none() { break },
                 notice = notices.recv() => match notice {
                     Ok(notice) => announce(&session, notice),
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => break,
                 },
-                _ = tick.tick() => if session.stream().is_none() { break },
-                () = session.ended.cancelled() => break,
-                () = gateway.stopping.cancelled() => break,
             }
         }
     }

@@ -170,6 +170,10 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
 
     while !(changes.is_empty() && notices.is_none()) {
         tokio::select! {
+            biased;
+            () = exchange.stopping.cancelled() => break,
+            // A pipe that closed, or a stream whose reader fell too far behind to be told.
+            () = exchange.outlet.closed() => break,
             Some((handle, record)) = changes.next() => {
                 push(&record);
                 if record.task.ending().is_none() {
@@ -186,9 +190,6 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
                 // The server session ended: the client listens again (B-135).
                 Err(RecvError::Closed) => notices = None,
             },
-            () = exchange.stopping.cancelled() => break,
-            // A pipe that closed, or a stream whose reader fell too far behind to be told.
-            () = exchange.outlet.closed() => break,
         }
     }
     // B-135, G-021; over stdio the id is closed by Q-028's notification as well, which the pipe adds.

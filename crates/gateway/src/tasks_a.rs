@@ -82,6 +82,7 @@ pub(crate) async fn outcome(
         outlet.resumable(&record.id);
         let mut signals = handle.signals();
         tokio::select! {
+            biased;
             record = handle.over() => {
                 follow::last_visits(session, &record.id, &mut signals, outlet);
                 // What is still asked goes before the answer, as long as there is a stream for it.

@@ -1,4 +1,4 @@
-//! The side towards servers, as the front sees it.
+//! The side towards servers, as the front sees it. The `client` crate's sessions implement it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,7 +23,11 @@ use crate::passthrough;
 
 /// Finds the session with a server, or opens one.
 #[async_trait]
-pub(crate) trait Upstreams: Send + Sync + 'static {
+pub trait Upstreams: Send + Sync + 'static {
+    /// The session for `key`, opened if there is none.
+    ///
+    /// # Errors
+    /// [`Unreachable`]: it names the server and says what is wrong with it.
     async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable>;
 
     /// Whether a session is open, as far as is known without asking the server.
@@ -37,7 +41,7 @@ pub(crate) trait Upstreams: Send + Sync + 'static {
 
 /// One session with a server: several keys lead to it where it is shared.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Home {
+pub struct Home {
     server: ServerName,
     /// Nobody in particular where there is one for all.
     of: Option<(Principal, String)>,
@@ -45,11 +49,14 @@ pub(crate) struct Home {
 
 /// A session with a server: what the engine needs of it, and what is passed through.
 #[async_trait]
-pub(crate) trait Upstream: Back {
+pub trait Upstream: Back {
     /// What it says of itself.
     fn says(&self) -> Arc<Manifest>;
 
-    /// What it says of a tool, by the list that is at hand.
+    /// What it says of a tool, by the list that is at hand. `None` if that has no such tool.
+    ///
+    /// # Errors
+    /// [`Unreachable`]: the list could not be read.
     async fn tool(&self, name: &str) -> Result<Option<ToolFacts>, Unreachable>;
 
     /// Sends any request but `tools/call`, as a client of either era wrote it. A progress token asks for progress.
@@ -61,13 +68,13 @@ pub(crate) trait Upstream: Back {
 
 /// What a server says of one of its tools.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ToolFacts {
+pub struct ToolFacts {
     /// Whether it can be called as a task.
-    pub(crate) support: TaskSupport,
+    pub support: TaskSupport,
     /// Whether its server says that it changes nothing.
-    pub(crate) is_read_only: bool,
+    pub is_read_only: bool,
     /// The raw schema of its arguments, if some of them are mirrored into headers (B-045).
-    pub(crate) mirroring: Option<String>,
+    pub mirroring: Option<String>,
 }
 
 /// How long a server that asks is made to wait for the end of its client's handshake.

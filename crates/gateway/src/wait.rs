@@ -95,18 +95,8 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
         }
         let Some(until) = until else { return Ok(lasts(checked, &handle, start, asked)) };
         tokio::select! {
+            biased;
             _ = handle.changed() => {}
-            signal = signals.recv(), if signals_open => match signal {
-                Ok(Signal::Progress(params)) => checked.progress(&params),
-                Ok(Signal::Log(params)) => checked.log(&params),
-                Ok(Signal::Visited(key)) => {
-                    if let Via::Legacy(session) = checked.via {
-                        follow::tell_visited(session, &record.id, &key, &exchange.outlet);
-                    }
-                }
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
-            },
             () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
                 // Its client does not want it any more, and hears nothing more of it.
                 if let Via::Legacy(_) = checked.via {
@@ -126,6 +116,18 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
                 }
                 return Ok(lasts(checked, &handle, start, asked));
             }
+            // Last, since a server may say more than there is time for.
+            signal = signals.recv(), if signals_open => match signal {
+                Ok(Signal::Progress(params)) => checked.progress(&params),
+                Ok(Signal::Log(params)) => checked.log(&params),
+                Ok(Signal::Visited(key)) => {
+                    if let Via::Legacy(session) = checked.via {
+                        follow::tell_visited(session, &record.id, &key, &exchange.outlet);
+                    }
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
+            },
         }
     }
 }

@@ -153,6 +153,7 @@ async fn listen(upstreams: Arc<dyn Upstreams>, key: BackKey, mut wanted: watch::
             tokio::time::sleep(AGAIN_AFTER).await;
         };
         tokio::select! {
+            biased;
             () = held => {}
             changed = wanted.changed() => if changed.is_err() { return },
         }

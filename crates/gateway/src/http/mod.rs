@@ -20,6 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use taskgate_core::id::Principal;
 use taskgate_wire::rpc_error::RpcError;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -82,6 +83,15 @@ impl Gateway {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY was refused");
         }
+        self.serve_connection(stream, shutdown).await;
+    }
+
+    /// Serves one HTTP connection that somebody else accepted, until it ends. After `shutdown` it has
+    /// [`Limits::drain`] for what is under way.
+    pub async fn serve_connection<S>(self: Arc<Self>, stream: S, shutdown: CancellationToken)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let drain = self.config.limits.drain.duration();
         let service = service_fn(move |request| {
             let gateway = self.clone();
@@ -93,6 +103,7 @@ impl Gateway {
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
+            biased;
             ended = connection.as_mut() => Some(ended),
             () = shutdown.cancelled() => None,
         };

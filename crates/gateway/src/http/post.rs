@@ -253,7 +253,7 @@ fn legacy_work(
     let (outlet, pieces) = way(streams);
     let answers = if request.method() == "tasks/result" { Answers::Result } else { Answers::Call };
     let resume = Resume {
-        template: EventId::template(answers, request.id()),
+        template: EventId::template(answers, request.id(), caller.gateway.engine.clock().now()),
         primes: session.version().has_tasks_a(),
     };
     let outlives = request.method() == "tools/call";

@@ -1,11 +1,14 @@
 //! Legacy calls without a task: waited for, or followed by a handle.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use taskgate_core::time::Millis;
+use taskgate_core::time::{Millis, UnixMillis};
 
 use super::calls::find;
 use super::rig::{Rig, config, patient, redact};
 use super::schema::is_a;
+use crate::event_id::EventId;
 
 const NEWEST: &str = "2025-11-25";
 
@@ -205,6 +208,21 @@ async fn a_128_a_broken_call_is_taken_up_again_by_its_last_event() {
     let done = resumed.message().await.unwrap();
     assert_eq!((&done["id"], &done["result"]["content"][0]["text"]), (&json!(1), &json!("done")));
     assert_eq!(rig.fake.calls.lock().len(), 1, "R7.3");
+}
+
+#[tokio::test]
+async fn a_128_r2_6_a_call_that_is_taken_up_again_has_what_is_left_of_its_time() {
+    let rig = Rig::with(patient()).await;
+    let client = rig.session(NEWEST, json!({})).await;
+    let mut stream = client.open("tools/call", json!({"name": "slow"})).await;
+    let last = stream.event().await.unwrap().id.unwrap();
+    drop(stream);
+    // Its client has been waiting for the whole budget by now.
+    let mut id = EventId::parse(&last).unwrap();
+    id.since = id.since.map(|since| UnixMillis(since.0 - 60_000));
+    let mut resumed = client.stream(Some(&id.encode())).await;
+    let said = tokio::time::timeout(Duration::from_secs(20), resumed.message()).await;
+    handle(&said.expect("nobody waits for a minute once more").unwrap());
 }
 
 #[tokio::test]
