@@ -83,7 +83,7 @@ impl From<taskgate_store::Error> for Failure {
 }
 
 /// What a caller is told of a store that fails. Paths and the database's own words are for the operator's log.
-fn told(error: &taskgate_store::Error) -> &'static str {
+pub(crate) fn told(error: &taskgate_store::Error) -> &'static str {
     use taskgate_store::Error;
     match error {
         Error::Full { .. } => {

@@ -1,17 +1,20 @@
 //! What a legacy client sends besides requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use taskgate_core::task::QuestionKind;
+use taskgate_core::id::TaskId;
+use taskgate_core::task::{QuestionKey, QuestionKind};
 use taskgate_engine::back::Reply as Answer;
 use taskgate_wire::answer::{self, Refused};
 use taskgate_wire::id::RequestId;
 use taskgate_wire::json;
 use taskgate_wire::message::{Notification, Outcome, Response};
 use taskgate_wire::rpc_error::RpcError;
+use tokio::time::Instant;
 
 use crate::asks::{Again, AskedFor};
-use crate::dispatch::text;
+use crate::dispatch::{text, told};
 use crate::gateway::Gateway;
 use crate::session::Session;
 use crate::standing;
@@ -90,22 +93,62 @@ pub(crate) async fn response(
         },
         Outcome::Error(error) => refused(ask.kind, error),
     };
-    match ask.to {
-        AskedFor::Waiting(waiting) => {
-            // Whoever asked may have gone.
-            let _ = waiting.send(reply);
+    if let AskedFor::Task { task, key } = &ask.to {
+        if ask.kind == QuestionKind::Url && is_accept(&reply) {
+            session.asks.agreed(task, key);
         }
-        AskedFor::Task { task, key } => {
-            if ask.kind == QuestionKind::Url && is_accept(&reply) {
-                session.asks.agreed(&task, &key);
-            }
-            // First answer wins (G-011): a late one is dropped.
-            let taken = gateway.engine.answer(session.principal(), &task, &key, reply).await;
-            if let Err(error) = taken {
-                tracing::error!(%error, task = ?task, "an answer could not be taken");
-                return Err(RpcError::internal(error.to_string()));
-            }
+        // First answer wins (G-011): a late one is dropped.
+        if let Err(error) = take(gateway, session, task, key, reply, unfit).await {
+            session.asks.put_back(count, ask);
+            return Err(RpcError::internal(told(&error)));
         }
+    } else if let AskedFor::Waiting(waiting) = ask.to {
+        // Whoever asked may have gone.
+        let _ = waiting.send(reply);
     }
     Ok(())
+}
+
+/// How long a store that fails is tried before a client is told so that can be told.
+const TRIES_TIME: Duration = Duration::from_secs(5);
+
+/// Hands an answer to its task. Its client believes that it has answered, so a store that fails is tried again: on a pipe,
+/// which has no way to tell, as long as the session lives and the question is open.
+async fn take(
+    gateway: &Arc<Gateway>,
+    session: &Arc<Session>,
+    task: &TaskId,
+    key: &QuestionKey,
+    reply: Answer,
+    unfit: Unfit,
+) -> Result<(), taskgate_store::Error> {
+    let (gateway, session, task, key) = (gateway.clone(), session.clone(), task.clone(), key.clone());
+    let trying = async move {
+        let until = Instant::now() + TRIES_TIME;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let Err(error) = gateway.engine.answer(session.principal(), &task, &key, reply.clone()).await
+            else {
+                return Ok(());
+            };
+            tracing::error!(%error, ?task, "an answer could not be taken");
+            if (unfit == Unfit::Refuse && Instant::now() + pause > until) || session.ended.is_cancelled() {
+                return Err(error);
+            }
+            tokio::select! {
+                biased;
+                () = session.ended.cancelled() => return Err(error),
+                () = gateway.stopping.cancelled() => return Err(error),
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(TRIES_TIME),
+            }
+        }
+    };
+    match unfit {
+        Unfit::Refuse => trying.await,
+        Unfit::AskAgain => {
+            // What comes after it on the pipe does not wait.
+            tokio::spawn(trying);
+            Ok(())
+        }
+    }
 }

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use taskgate_wire::header::{self, TaskName};
 use taskgate_wire::message::{self, Message, Request};
 use taskgate_wire::place::{HttpFacts, HttpMethod, Placement, Session as Named, place_http};
-use taskgate_wire::rpc_error::RpcError;
+use taskgate_wire::rpc_error::{RpcError, code};
 use tokio::sync::mpsc;
 
 use super::body::{Answering, Body, Hands, Resume, Work};
@@ -228,6 +228,10 @@ async fn legacy(caller: Caller, session: Arc<Session>, message: Message, accepts
         Message::Response(response) => {
             match incoming::response(&caller.gateway, &session, &response, Unfit::Refuse).await {
                 Ok(()) => respond::bare(StatusCode::ACCEPTED),
+                // The question is still open, and may be answered again.
+                Err(error) if error.code == code::INTERNAL_ERROR => {
+                    respond::from_reply(Reply::error(StatusCode::INTERNAL_SERVER_ERROR, None, &error))
+                }
                 Err(error) => respond::from_reply(Reply::error(StatusCode::BAD_REQUEST, None, &error)),
             }
         }

@@ -178,6 +178,28 @@ async fn a_065_a_066_a_104_a_125_x_023_a_question_is_asked_on_the_open_result_st
 }
 
 #[tokio::test]
+async fn inv_35_an_answer_outlives_a_store_that_fails_for_a_moment() {
+    use taskgate_store::memory::{CommandKind, Fault};
+    let rig = Rig::start().await;
+    let client = rig.session(NEWEST, form()).await;
+    let id = client.task("ask").await;
+    let mut stream = client.open("tasks/result", json!({"taskId": id})).await;
+    let asked = stream.message().await.unwrap();
+    // Its client answers once, and believes that it has.
+    for _ in 0..2 {
+        rig.store.inject(
+            CommandKind::Append,
+            Fault::Fail(taskgate_store::Error::Full { place: "the store".to_owned() }),
+        );
+    }
+    let result = json!({"action": "accept", "content": {"colour": "green"}});
+    let accepted = client.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})).await;
+    assert_eq!((accepted.status, rig.store.pending_faults()), (202, 0));
+    let done = stream.message().await.unwrap();
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("green"), "{done}");
+}
+
+#[tokio::test]
 async fn a_074_a_131_x_026_x_041_a_question_goes_to_the_standing_stream_when_there_is_no_other_and_only_once()
 {
     let rig = Rig::start().await;

@@ -218,6 +218,10 @@ impl Upstreams for Lines {
     async fn session(&self, key: &BackKey) -> Result<Arc<dyn Upstream>, Unreachable> {
         Ok(self.line(key))
     }
+
+    fn is_open(&self, _: &BackKey) -> bool {
+        true
+    }
 }
 
 #[async_trait]

@@ -55,6 +55,7 @@ const SEEN: &[&str] = &[
     "a host that gave up",
     "a key that the server knew",
     "a keyed call made again",
+    "a key that was free again",
     "a late duplicate refused",
     "a late request",
     "a list",

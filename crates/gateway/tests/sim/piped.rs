@@ -56,7 +56,8 @@ impl Client {
         let since = Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
         let frame = Some(self.frame(sequence));
         if pipe.send(Incoming { message: pending.message, frame, since, is_again }).await.is_err() {
-            return Told::Lost;
+            // Its host waits: the pipe finds or starts the next keeper.
+            return std::future::pending().await;
         }
         match answered.await {
             Ok(message) => {
@@ -64,7 +65,7 @@ impl Client {
                 let id: Value = serde_json::from_str(&id).unwrap_or_default();
                 self.response(&id, message)
             }
-            Err(_) => Told::Lost,
+            Err(_) => std::future::pending().await,
         }
     }
 

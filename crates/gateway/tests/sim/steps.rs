@@ -338,6 +338,7 @@ impl Client {
             let wish = self.wish(at);
             if wish.key.is_some() {
                 let params = self.call_params(&wish, &wish.name, false);
+                self.mind.lock().wishes[at].calls += 1;
                 self.ask(Why::Late(at), "tools/call", params, BUDGET).await;
             }
         }
