@@ -31,6 +31,7 @@ use crate::follow::{Follow, Known};
 use crate::initialize::{OWN_INFO, server_info};
 use crate::params::{self, IDEMPOTENCY_KEY};
 use crate::reply::Reply;
+use crate::results::INLINE_MIN;
 use crate::upstream::{self, ToolFacts, Upstream};
 use crate::view::view;
 use crate::wait::{self, Wait};
@@ -307,6 +308,12 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
             }
         };
         match next {
+            // One that is told of by a handle is recorded before that leaves (R3.3, R5.7).
+            Next::Answer(answer @ Answer::Returned { .. }) if checked.is_long(&answer) => {
+                let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
+                let over = Some(InFlight::ready(answer));
+                return Box::pin(adopt(checked, over, None, Wait::Until(until))).await;
+            }
             Next::Answer(Answer::Returned { result, .. }) => {
                 return Ok(checked.via.result(exchange.request.id(), &result, &checked.info()));
             }
@@ -522,6 +529,17 @@ impl Checked<'_> {
             ttl: self.ttl,
             join,
         }
+    }
+
+    /// Whether a result is one that is kept apart.
+    fn is_long(&self, answer: &Answer) -> bool {
+        let Answer::Returned { result, .. } = answer else { return false };
+        // Without a workflow it costs one comparison.
+        result.len() > INLINE_MIN
+            && self.exchange.policy.workflows.get(&self.tool).is_some_and(|workflow| {
+                let general = self.exchange.gateway.config.limits.result_inline;
+                result.len() > workflow.inline_max.unwrap_or(general).max(INLINE_MIN)
+            })
     }
 
     pub(crate) fn digest(&self) -> &[u8; 32] {

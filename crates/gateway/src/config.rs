@@ -179,6 +179,9 @@ pub struct Limits {
     pub page_tasks: usize,
     /// Text on one page of a result that the handle tool shows.
     pub page_bytes: usize,
+    /// Longest result of a tool with a workflow that is answered in whole, unless the workflow has a bound of its own.
+    /// Less than [`INLINE_MIN`](crate::INLINE_MIN) counts as that.
+    pub result_inline: usize,
     /// After how long a request that is still held gets a stream instead of waiting in silence.
     pub stream_after: Millis,
     /// How often an open stream shows that it lives.
@@ -207,6 +210,7 @@ impl Default for Limits {
             connections_max: 10_000,
             page_tasks: 100,
             page_bytes: 32 * 1024,
+            result_inline: 256 * 1024,
             stream_after: Millis::secs(1),
             keep_alive: Millis::secs(15),
             request_time: Millis::secs(60),

@@ -27,9 +27,10 @@ use crate::outlet::Outlet;
 use crate::pipe::Sent;
 use crate::reply::Reply;
 use crate::requests::Running;
+use crate::results::Tool;
 use crate::session::Session;
 use crate::upstream::Upstream;
-use crate::{calls, initialize, params, passthrough, standing, subscriptions, tasks_a, tasks_b, tools};
+use crate::{calls, initialize, params, passthrough, results, standing, subscriptions, tasks_a, tasks_b, tools};
 
 /// One request on its way through.
 pub(crate) struct Exchange {
@@ -158,12 +159,12 @@ async fn handle(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
             "tasks/update" => tasks_b::update(exchange, modern).await,
             "tasks/cancel" => tasks_b::cancel(exchange, modern).await,
             "subscriptions/listen" => subscriptions::listen(exchange, modern).await,
-            "prompts/list"
-            | "prompts/get"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read"
-            | "completion/complete" => passthrough::pass(exchange, via).await,
+            "resources/list" | "resources/templates/list" | "resources/read" => {
+                results::read::handle(exchange, via).await
+            }
+            "prompts/list" | "prompts/get" | "completion/complete" => {
+                passthrough::pass(exchange, via).await
+            }
             // B-016, B-114, B-119
             _ => Err(RpcError::method_not_found(method).into()),
         },
@@ -184,12 +185,12 @@ async fn handle(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
             "tasks/list" if session.version().has_tasks_a() && !exchange.principal.is_shared() => {
                 tasks_a::list(exchange).await
             }
-            "prompts/list"
-            | "prompts/get"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read"
-            | "completion/complete" => passthrough::pass(exchange, via).await,
+            "resources/list" | "resources/templates/list" | "resources/read" => {
+                results::read::handle(exchange, via).await
+            }
+            "prompts/list" | "prompts/get" | "completion/complete" => {
+                passthrough::pass(exchange, via).await
+            }
             _ => Err(RpcError::method_not_found(method).into()),
         },
     }
@@ -255,6 +256,14 @@ impl Via {
         match self {
             Via::Modern(modern) => modern.log_level,
             Via::Legacy(session) => session.log_level(),
+        }
+    }
+
+    /// Whether `taskgate_task` is among the tools that this client is shown (design 3).
+    pub(crate) fn tool(&self) -> Tool {
+        match self {
+            Via::Modern(modern) if modern.declares_tasks => Tool::NotListed,
+            Via::Modern(_) | Via::Legacy(_) => Tool::Listed,
         }
     }
 

@@ -1,7 +1,8 @@
 //! The front as a whole.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
@@ -13,6 +14,7 @@ use crate::caps::Caps;
 use crate::config::{GatewayConfig, ServerPolicy};
 use crate::http::guard::Guard;
 use crate::misses::Misses;
+use crate::results;
 use crate::seal::Sealer;
 use crate::session::Sessions;
 use crate::upstream::{Configured, Upstreams};
@@ -36,6 +38,10 @@ pub struct Gateway {
     pub(crate) guard: Guard,
     pub(crate) sessions: Sessions,
     pub(crate) sealer: Sealer,
+    /// What our URIs of kept results begin with.
+    pub(crate) results_root: String,
+    /// Where HTTP is served, once it is.
+    pub(crate) address: OnceLock<SocketAddr>,
     pub(crate) watches: Arc<Watches>,
     /// Open `subscriptions/listen`.
     pub(crate) listens: Arc<Caps>,
@@ -92,10 +98,13 @@ impl Gateway {
     #[must_use]
     pub fn over(engine: Arc<Engine>, upstreams: Arc<dyn Upstreams>, config: GatewayConfig) -> Arc<Gateway> {
         let limits = &config.limits;
+        let sealer = Sealer::new(engine.store().secret());
         Arc::new(Gateway {
             guard: Guard::new(&config.allowed_hosts, &config.allowed_origins),
             sessions: Sessions::new(engine.clone(), limits.clone()),
-            sealer: Sealer::new(engine.store().secret()),
+            results_root: results::root(&sealer.tag("results")),
+            address: OnceLock::new(),
+            sealer,
             watches: Watches::new(upstreams.clone()),
             listens: Caps::new(limits.listens_max),
             blocked: Caps::new(limits.blocked_results_max),

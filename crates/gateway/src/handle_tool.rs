@@ -1,5 +1,7 @@
 //! The tool `taskgate_task`, by which a client without tasks follows a call that goes on (design 3).
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use taskgate_core::id::{Principal, TaskId};
 use taskgate_core::task::{CancelRule, Ending, Question, QuestionKey, QuestionKind};
@@ -22,6 +24,7 @@ use crate::gateway::Gateway;
 use crate::initialize::OWN_INFO;
 use crate::pages::pages;
 use crate::reply::{Reply, delivered};
+use crate::results::{self, Tool};
 use crate::tasks_a;
 use crate::view::view;
 use crate::wait::JOINED;
@@ -151,7 +154,7 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
     loop {
         let record = handle.record();
         if record.task.ending().is_some() {
-            return Ok(show(gateway, &record, 1));
+            return Ok(end(gateway, &record).await);
         }
         if let Some(asked) = record.task.outstanding() {
             match via {
@@ -187,7 +190,7 @@ async fn wait(exchange: &Exchange, via: &Via, mut handle: Handle) -> Result<Said
     // It may have ended in this moment; then it does not "go on".
     let record = handle.record();
     Ok(match record.task.ending() {
-        Some(_) => show(gateway, &record, 1),
+        Some(_) => end(gateway, &record).await,
         None => stand_in(gateway, &record, Start::Fresh).into(),
     })
 }
@@ -206,17 +209,34 @@ fn show_page(exchange: &Exchange, record: &Record, arguments: &Object<'_>) -> Sa
     show(&exchange.gateway, record, page)
 }
 
+/// A task that is over: what its call would have been answered by, or the first page of that.
+async fn end(gateway: &Gateway, record: &Record) -> Said {
+    match results::bounded(gateway, record, Tool::Listed).await {
+        Cow::Borrowed(record) => show(gateway, record, 1),
+        Cow::Owned(short) => match results::read::returned(&short) {
+            Some(result) => Said { result, delivers: delivered(record) },
+            None => show(gateway, record, 1),
+        },
+    }
+}
+
 /// A task that is over: the page of its result, or why there is none.
 fn show(gateway: &Gateway, record: &Record, page: usize) -> Said {
     let error = match record.task.ending() {
         Some(Ending::Returned { result: whole, is_error }) => {
-            let pages = pages(text(whole), gateway.config.limits.page_bytes);
-            if pages.len() == 1 && whole.len() <= 2 * gateway.config.limits.page_bytes {
+            let page_bytes = gateway.config.limits.page_bytes;
+            let inline_max = results::inline_max(gateway, &record.call);
+            let fits = whole.len() <= 2 * page_bytes && inline_max.is_none_or(|max| whole.len() <= max);
+            // A block that cannot be cut, such as an image, is linked where no answer may be that long.
+            let link = |number| results::block_link(gateway, record, whole, number);
+            let pages = pages(text(whole), page_bytes, inline_max.map(|_| &link as &dyn Fn(usize) -> String));
+            if pages.content.len() == 1 && fits {
                 return match page {
                     1 => Said { result: whole.clone(), delivers: delivered(record) },
                     _ => wrong("The result has one page").into(),
                 };
             }
+            let pages = pages.all();
             let Some(blocks) = pages.get(page - 1) else {
                 return wrong(&format!("The result has {} pages", pages.len())).into();
             };
@@ -279,10 +299,10 @@ it ended, call {NAME} with {{\"action\":\"wait\",\"taskId\":\"{id}\"}}."
             );
             Ok(result(&[text_block(&words)], &structured(&exchange.gateway, &record, &[]), false).into())
         }
-        Ok(Some(record)) => Ok(show(&exchange.gateway, &record, 1)),
+        Ok(Some(record)) => Ok(end(&exchange.gateway, &record).await),
         Ok(None) => Ok(wrong("There is no such task: its taskId is wrong, or it has expired").into()),
         Err(taskgate_engine::engine::CancelError::AlreadyOver(record)) => {
-            Ok(show(&exchange.gateway, &record, 1))
+            Ok(end(&exchange.gateway, &record).await)
         }
         Err(taskgate_engine::engine::CancelError::Store(error)) => Err(error.into()),
     }

@@ -11,6 +11,7 @@ use taskgate_wire::handshake::{self, BackSelf, OfferTasks};
 use taskgate_wire::listing::Cache;
 use taskgate_wire::message::Request;
 use taskgate_wire::rpc_error::RpcError;
+use taskgate_wire::splice::{Edit, splice};
 
 use crate::config::{Sees, ServerPolicy};
 use crate::dispatch::{Exchange, Failure, Via, text};
@@ -49,7 +50,7 @@ pub(crate) async fn open(
         RpcError::internal(unreachable.to_string())
     })?;
     let says = upstream.says();
-    let back = welcome(gateway, policy, principal, &says.back).await;
+    let back = with_results(policy, welcome(gateway, policy, principal, &says.back).await);
     let result = handshake::initialize_result(&back, opening.version, tasks(&says, principal), OWN_INFO)
         .map_err(|malformed| RpcError::upstream_fault(&malformed.to_string()))?;
     Ok(Opened {
@@ -73,6 +74,7 @@ pub(crate) async fn discover(exchange: &Exchange, modern: &Modern) -> Result<Rep
     } else {
         welcome(&exchange.gateway, &exchange.policy, &exchange.principal, &says.back).await
     };
+    let back = with_results(&exchange.policy, back);
     let listing = exchange.gateway.config.listing;
     let cache = Cache { ttl: listing.ttl, is_public: listing.is_public };
     let result = handshake::discover_result(&back, tasks(&says, &exchange.principal), OWN_INFO, cache)
@@ -104,6 +106,20 @@ async fn welcome<'b>(
         None => words,
     };
     Cow::Owned(BackSelf { instructions: Some(instructions), ..back.clone() })
+}
+
+/// Long results of tools with a workflow are read as resources, which are ours where the server has none (R5.7).
+fn with_results<'b>(policy: &ServerPolicy, back: Cow<'b, BackSelf>) -> Cow<'b, BackSelf> {
+    if policy.workflows.is_empty() || back.has(&["resources"]) {
+        return back;
+    }
+    match splice(&back.capabilities, &[Edit::set(&["resources"], "{}")]) {
+        Ok(capabilities) => {
+            let capabilities = text(&capabilities).to_owned();
+            Cow::Owned(BackSelf { capabilities, ..back.into_owned() })
+        }
+        Err(_) => back,
+    }
 }
 
 /// One sentence on the calls of before; nothing if there are none.

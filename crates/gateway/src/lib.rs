@@ -18,6 +18,7 @@
 //! - `initialize`, `tools`, `passthrough`: what servers say and do
 //! - `calls`, `flight`, `wait`, `known`, `retry`: a `tools/call` from the router to its answer
 //! - `tasks_a`, `tasks_b`, `follow`, `subscriptions`, `handle_tool`, `pages`: following a call that goes on
+//! - `results`: long results of tools with a workflow, told of by a handle
 //!
 //! - [`upstream`]: the servers, as the front sees them
 //!
@@ -49,6 +50,7 @@ mod passthrough;
 pub mod pipe;
 mod reply;
 mod requests;
+mod results;
 mod resume;
 mod retry;
 mod seal;
@@ -67,6 +69,7 @@ mod watches;
 pub use config::{GatewayConfig, Limits, Listing, Sees, ServerPolicy, ToolPolicy};
 pub use gateway::{Gateway, Parts};
 pub use pipe::{Attached, Incoming, Outgoing};
+pub use results::INLINE_MIN;
 
 #[cfg(test)]
 mod tests;

@@ -2,25 +2,62 @@
 
 use std::borrow::Cow;
 
+use taskgate_wire::content::is_said;
 use taskgate_wire::json::{self, Object, string_literal};
 
-/// The content blocks of each page, as raw JSON. One page at least; it is the whole result if that fits.
-pub(crate) fn pages(result: &str, bytes_max: usize) -> Vec<Vec<String>> {
-    let mut pages = Pages { bytes_max, done: Vec::new(), page: Vec::new(), bytes: 0 };
-    let blocks =
-        json::at(result, &["content"]).and_then(|content| json::elements(content).ok()).unwrap_or_default();
+/// A result in pages of about `bytes_max` bytes.
+pub(crate) struct Paged<'r> {
+    /// The content blocks of each page, as raw JSON. One page at least; it is the whole content if that fits.
+    pub(crate) content: Vec<Vec<String>>,
+    /// Content and structured content, where both are there.
+    both: Option<(&'r str, &'r str)>,
+    bytes_max: usize,
+}
+
+/// Cuts a result. A block that is longer than a page and cannot be cut has a page of its own; with `link` that stands in
+/// its place, given its number.
+pub(crate) fn pages<'r>(
+    result: &'r str,
+    bytes_max: usize,
+    link: Option<&dyn Fn(usize) -> String>,
+) -> Paged<'r> {
+    let mut pages = Pages::new(bytes_max);
+    let content = json::at(result, &["content"]);
+    let blocks = content.and_then(|content| json::elements(content).ok()).unwrap_or_default();
+    let structured = json::at(result, &["structuredContent"]);
+    let both = if blocks.is_empty() { None } else { content.zip(structured) };
     if blocks.is_empty()
-        && let Some(structured) = json::at(result, &["structuredContent"])
+        && let Some(structured) = structured
     {
         pages.text(structured);
     }
-    for block in blocks {
-        match text_of(block) {
-            Some(text) if block.len() > bytes_max => pages.text(&text),
-            Some(_) | None => pages.block(block.to_owned()),
+    for (number, block) in blocks.into_iter().enumerate() {
+        if block.len() <= bytes_max {
+            pages.block(block.to_owned());
+            continue;
+        }
+        match (text_of(block), link) {
+            (Some(text), _) => pages.text(&text),
+            (None, Some(link)) => pages.block(link(number)),
+            (None, None) => pages.block(block.to_owned()),
         }
     }
-    pages.finish()
+    Paged { content: pages.finish(), both, bytes_max }
+}
+
+impl Paged<'_> {
+    /// All pages: behind the content those of the structured content, unless the content says the same.
+    pub(crate) fn all(self) -> Vec<Vec<String>> {
+        let mut all = self.content;
+        if let Some((content, structured)) = self.both
+            && !is_said(content, structured)
+        {
+            let mut pages = Pages::new(self.bytes_max);
+            pages.text(structured);
+            all.extend(pages.finish());
+        }
+        all
+    }
 }
 
 /// The text of a block that is nothing but text.
@@ -37,6 +74,10 @@ struct Pages {
 }
 
 impl Pages {
+    fn new(bytes_max: usize) -> Pages {
+        Pages { bytes_max, done: Vec::new(), page: Vec::new(), bytes: 0 }
+    }
+
     fn block(&mut self, block: String) {
         if self.bytes + block.len() > self.bytes_max && !self.page.is_empty() {
             self.turn();
@@ -81,17 +122,17 @@ mod tests {
         let result =
             r#"{"content":[ {"type":"text","text":"a"},{"type":"image","data":"x","mimeType":"image/png"}]}"#;
         assert_eq!(
-            pages(result, 1_000),
+            pages(result, 1_000, None).all(),
             [[r#"{"type":"text","text":"a"}"#, r#"{"type":"image","data":"x","mimeType":"image/png"}"#]]
         );
-        assert_eq!(pages("{}", 10), [Vec::<String>::new()]);
+        assert_eq!(pages("{}", 10, None).all(), [Vec::<String>::new()]);
     }
 
     #[test]
     fn r5_7_a_long_text_is_cut_between_characters_and_loses_none() {
         let text = "äöü€".repeat(50);
         let result = format!("{{\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}");
-        let pages = pages(&result, 64);
+        let pages = pages(&result, 64, None).all();
         assert!(pages.len() > 5);
         let whole: String =
             pages.iter().flatten().map(|block| text_of(block).unwrap().into_owned()).collect();
@@ -101,6 +142,24 @@ mod tests {
     #[test]
     fn r5_7_structured_content_alone_is_shown_as_text() {
         let result = r#"{"content":[],"structuredContent":{"n":1}}"#;
-        assert_eq!(pages(result, 100), [[r#"{"type":"text","text":"{\"n\":1}"}"#]]);
+        assert_eq!(pages(result, 100, None).all(), [[r#"{"type":"text","text":"{\"n\":1}"}"#]]);
+    }
+
+    #[test]
+    fn r5_7_structured_content_that_no_text_says_has_pages_of_its_own() {
+        let said = r#"{"content":[{"type":"text","text":"{\"n\": 1}"}],"structuredContent":{"n":1}}"#;
+        assert_eq!(pages(said, 100, None).all().len(), 1);
+        let other = r#"{"content":[{"type":"text","text":"see there"}],"structuredContent":{"n":1}}"#;
+        let all = pages(other, 100, None).all();
+        assert_eq!(all[1], [r#"{"type":"text","text":"{\"n\":1}"}"#]);
+    }
+
+    #[test]
+    fn r5_7_a_block_that_cannot_be_cut_is_linked_where_that_is_wanted() {
+        let image = format!("{{\"type\":\"image\",\"data\":\"{}\"}}", "A".repeat(100));
+        let result = format!("{{\"content\":[{{\"type\":\"text\",\"text\":\"a\"}},{image}]}}");
+        assert_eq!(pages(&result, 64, None).all()[1], [image.as_str()]);
+        let link = |number: usize| format!("[{number}]");
+        assert_eq!(pages(&result, 64, Some(&link)).all(), [[r#"{"type":"text","text":"a"}"#, "[1]"]]);
     }
 }

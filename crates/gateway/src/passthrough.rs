@@ -28,6 +28,7 @@ use crate::follow;
 use crate::initialize::server_info;
 use crate::level::Level;
 use crate::reply::Reply;
+use crate::results;
 use crate::session::Session;
 use crate::upstream::Upstream;
 
@@ -286,6 +287,9 @@ pub(crate) async fn set_level(exchange: &Exchange, session: &Arc<Session>) -> Re
 pub(crate) async fn subscribe(exchange: &Exchange, session: &Arc<Session>) -> Result<Reply, Failure> {
     let uri = exchange.request.param("uri").and_then(json::string);
     let uri = uri.ok_or_else(|| RpcError::invalid_params("params.uri is missing or no string"))?;
+    if results::read::is_own(exchange, &uri) {
+        return Err(RpcError::invalid_params("A kept result never changes, so there is nothing to hear").into());
+    }
     let via = Via::Legacy(session.clone());
     let upstream = exchange.upstream(&via).await?;
     if !upstream.says().back.has(&["resources"]) {

@@ -22,6 +22,7 @@ use crate::handle_tool;
 use crate::initialize::OWN_INFO;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
+use crate::results::{self, Tool};
 use crate::session::Session;
 use crate::tasks_a;
 
@@ -88,7 +89,8 @@ async fn call(
         () = gateway.stopping.cancelled() => return Ok(Reply::severed()),
         () = session.ended.cancelled() => return Ok(Reply::severed()),
     };
-    over(gateway, session, &record, id)
+    let shown = results::bounded(gateway, &record, Tool::Listed).await;
+    over(gateway, session, &shown, id)
 }
 
 fn over(

@@ -1,9 +1,12 @@
 //! What clients carry for us, made so that they can neither read anything new into it nor change it (G-013, A-082).
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE32HEX_NOPAD, BASE64URL_NOPAD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use taskgate_core::time::UnixMillis;
+
+/// Bytes of a store's name: two stores rarely meet in one client.
+const TAG_BYTES: usize = 5;
 
 /// Seals with the store's secret, so that every process on the store can open it.
 #[derive(Clone)]
@@ -45,6 +48,12 @@ impl Sealer {
             return Err(Broken);
         }
         Ok(payload.to_vec())
+    }
+
+    /// A short name that every process on the store has, and no other: it opens nothing.
+    pub(crate) fn tag(&self, purpose: &str) -> String {
+        let tag = self.mac(purpose, &[], &[]).finalize().into_bytes();
+        BASE32HEX_NOPAD.encode(&tag[..TAG_BYTES]).to_ascii_lowercase()
     }
 
     fn mac(&self, purpose: &str, bound: &[&[u8]], open: &[u8]) -> Hmac<Sha256> {

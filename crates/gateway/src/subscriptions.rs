@@ -21,6 +21,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::dispatch::{Exchange, Failure, Via, text};
 use crate::modern::Modern;
 use crate::reply::{Reply, delivered};
+use crate::results::{self, Tool};
 use crate::view::view;
 use crate::watches::Watched;
 
@@ -153,13 +154,14 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
     let acknowledged =
         b::acknowledged(subscription, listen.names_tasks.then_some(ids.as_slice()), &filter.to_json());
     exchange.outlet.send(acknowledged);
-    let push = |record: &Record| {
-        let news = b::notification(&view(&gateway.engine, record), subscription);
-        exchange.outlet.send_with(news, delivered(record))
+    let push = async |record: &Record| {
+        let shown = results::bounded(gateway, record, Tool::NotListed).await;
+        let news = b::notification(&view(&gateway.engine, &shown), subscription);
+        exchange.outlet.send_with(news, delivered(record));
     };
     // one snapshot each, which closes the gap between creation and listening.
     for record in &records {
-        push(record);
+        push(record).await;
     }
     let mut changes: FuturesUnordered<_> = handles
         .into_iter()
@@ -175,7 +177,7 @@ pub(crate) async fn listen(exchange: &Exchange, modern: &Modern) -> Result<Reply
             // A pipe that closed, or a stream whose reader fell too far behind to be told.
             () = exchange.outlet.closed() => break,
             Some((handle, record)) = changes.next() => {
-                push(&record);
+                push(&record).await;
                 if record.task.ending().is_none() {
                     changes.push(next(handle));
                 }
@@ -229,6 +231,10 @@ async fn watch(
     let key: BackKey = via.back_key(exchange);
     let mut watched = Vec::new();
     for uri in std::mem::take(&mut filter.uris) {
+        // A result of ours never changes, and is no business of the server's.
+        if results::read::is_own(exchange, &uri) {
+            continue;
+        }
         // A resource that the server will not announce is left out of the acknowledgement.
         if let Ok(held) = exchange.gateway.watches.resource(&upstream, &key, &uri).await {
             watched.push(held);

@@ -23,6 +23,7 @@ use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
+use crate::results::{self, Tool};
 use crate::session::Session;
 use crate::view::view;
 
@@ -94,12 +95,13 @@ pub(crate) async fn outcome(
             () = session.ended.cancelled() => return Ok(Reply::severed()),
         }
     };
-    Ok(final_reply(gateway, &record, request))
+    Ok(final_reply(gateway, &record, request).await)
 }
 
 /// The outcome of a task that is over.
-fn final_reply(gateway: &Gateway, record: &Record, request: &RequestId) -> Reply {
-    match a::task_result(&view(&gateway.engine, record)) {
+async fn final_reply(gateway: &Gateway, record: &Record, request: &RequestId) -> Reply {
+    let shown = results::bounded(gateway, record, Tool::Listed).await;
+    match a::task_result(&view(&gateway.engine, &shown)) {
         TaskResult::Result(result) => Reply::result(request, text(&result)).delivering(record),
         TaskResult::Error(error) => {
             Reply::message(::http::StatusCode::OK, message::error_raw(Some(request), text(&error)))

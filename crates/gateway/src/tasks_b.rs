@@ -15,6 +15,7 @@ use crate::dispatch::{Exchange, Failure, text};
 use crate::gateway::Gateway;
 use crate::modern::Modern;
 use crate::reply::Reply;
+use crate::results::{self, Tool};
 use crate::tasks_a::{self, find};
 use crate::view::view;
 
@@ -45,7 +46,8 @@ pub(crate) async fn get(exchange: &Exchange, modern: &Modern) -> Result<Reply, F
     }
     check_declared(modern)?;
     let record = find(exchange).await?.record();
-    let task = b::get_result(&view(&exchange.gateway.engine, &record));
+    let shown = results::bounded(&exchange.gateway, &record, Tool::NotListed).await;
+    let task = b::get_result(&view(&exchange.gateway.engine, &shown));
     Ok(Reply::result(exchange.request.id(), text(&task)).delivering(&record))
 }
 

@@ -10,6 +10,7 @@ use crate::dispatch::{Exchange, Failure, Via, text};
 use crate::handle_tool;
 use crate::passthrough;
 use crate::reply::Reply;
+use crate::results;
 
 pub(crate) async fn list(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
     let upstream = exchange.upstream(via).await?;
@@ -17,10 +18,7 @@ pub(crate) async fn list(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
     let raw = text(&result);
     // Ours comes behind the server's last page.
     let is_last = json::at(raw, &["nextCursor"]).is_none_or(json::is_null);
-    let wants_handles = match via {
-        Via::Modern(modern) => !modern.declares_tasks,
-        Via::Legacy(_) => true,
-    };
+    let wants_handles = via.tool() == results::Tool::Listed;
     let own = (wants_handles && is_last).then(|| handle_tool::definition(via.version(), &exchange.principal));
     let says = upstream.says();
     let cache = match says.back.version.era() {
@@ -36,7 +34,8 @@ pub(crate) async fn list(exchange: &Exchange, via: &Via) -> Result<Reply, Failur
     let rewrite = Rewrite {
         front: via.version(),
         support: &|_: &Tool<'_>| Some(TaskSupport::Optional),
-        hides_output_schema: &may_be_handle,
+        // A result that is too long is told of by its beginning, which keeps to no schema (R5.7).
+        hides_output_schema: &|name| may_be_handle(name) || policy.workflows.contains_key(name),
         hides: &|tool| {
             (wants_handles && tool.name == handle_tool::NAME)
                 || (says.mirrors && tool.marks_fault().is_some())

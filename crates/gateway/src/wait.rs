@@ -20,7 +20,7 @@ use crate::dispatch::{Failure, Via, text};
 use crate::follow::{Follow, Known};
 use crate::reply::Reply;
 use crate::view::view;
-use crate::{follow, handle_tool, known, retry};
+use crate::{follow, handle_tool, known, results, retry};
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,8 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
             if let Via::Legacy(session) = checked.via {
                 follow::last_visits(session, &record.id, &mut signals, &exchange.outlet);
             }
-            return over(checked, &record, start);
+            let shown = results::bounded(&exchange.gateway, &record, checked.via.tool()).await;
+            return over(checked, &shown, start);
         }
         if is_ahead && record.task.outstanding().is_some() {
             // They answer one round: the next one has other questions, also under the same names.

@@ -35,6 +35,8 @@ pub struct Workflow {
     pub resend: bool,
     /// What bounds their calls, where it differs from the limits.
     pub bounds: Bounds,
+    /// Longest result that is answered in whole, in bytes; `None`: as the limits say (R5.7).
+    pub inline_max: Option<usize>,
     /// Where a call's idempotency key comes from.
     pub keying: Keying,
     /// How the key is given to the server, beside the `_meta` member of our own.

@@ -23,6 +23,7 @@ impl RawLimits {
             connections_max: self.connections,
             page_tasks: self.page_tasks,
             page_bytes: self.page_text.0,
+            result_inline: self.result_inline.0,
             stream_after: self.stream_after.0,
             keep_alive: self.keep_alive.0,
             request_time: self.request_time.0,

@@ -114,6 +114,10 @@ pub(crate) struct RawLimits {
     pub(crate) page_tasks: usize,
     /// Text on one page of a result that `taskgate_task` shows.
     pub(crate) page_text: Size,
+    /// Longest result of a tool with a workflow that is answered in whole, in any way of asking. A longer one is answered
+    /// by its beginning and a handle, and read in pieces of this size. 256 KiB are some 60,000 tokens, more than most
+    /// models take in at once. Results of tools without a workflow pass whole.
+    pub(crate) result_inline: Size,
     /// After how long a request that is still held gets an event stream instead of silence.
     pub(crate) stream_after: Span,
     /// How often an open stream shows that it lives. Proxies close silent ones after 30 to 60 s.
@@ -205,6 +209,7 @@ impl Default for RawLimits {
             blocked_results: front.blocked_results_max,
             page_tasks: front.page_tasks,
             page_text: Size(front.page_bytes),
+            result_inline: Size(front.result_inline),
             stream_after: Span(front.stream_after),
             keep_alive: Span(front.keep_alive),
             request_time: Span(front.request_time),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::raw::{RawEffect, RawMode, RawReplay};
-use super::units::Span;
+use super::units::{Size, Span};
 
 /// Policy for some tools of one server. What is left out is as `[limits]` and the first values have it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,9 @@ pub(crate) struct RawWorkflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "as in `[limits]`"))]
     pub(crate) result_attempts: Option<u32>,
+    /// How long results are answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) results: Option<RawResults>,
     /// Where a call's idempotency key comes from, and how the server gets it.
     pub(crate) idempotency: RawIdempotency,
     /// What a call is about, such as `'invoice/' + args.invoice_id`. An expression that gives a text.
@@ -118,6 +121,18 @@ pub(crate) struct RawWorkflow {
     /// acknowledges it; until then it is sent again, also after a restart, so it may come twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) webhook: Option<RawWebhook>,
+}
+
+/// How long results are answered.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawResults {
+    /// Longest result of these tools that is answered in whole: all of its JSON, images and structured content included.
+    /// A longer one is answered by its beginning and a handle, by which it is had until its task expires. Since
+    /// structured content may then be left out, the tools are listed without their `outputSchema`. At least 16 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`result_inline` of `[limits]`"))]
+    pub(crate) inline_max: Option<Size>,
 }
 
 /// Where a call's idempotency key comes from, and how the server gets it.

@@ -165,11 +165,12 @@ many elements fails.
 ";
 
 /// The order in which sections are read.
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "servers",
     "default",
     "tools",
     "workflows",
+    "results",
     "idempotency",
     "forward",
     "receipt",

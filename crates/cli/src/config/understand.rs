@@ -10,6 +10,7 @@ use taskgate_core::budget::Allowance;
 use taskgate_core::poll::Rhythm;
 use taskgate_core::time::Millis;
 use taskgate_engine::limits::{Limits, Lookups, Notices, Own};
+use taskgate_gateway::INLINE_MIN;
 use taskgate_gateway::config::{GatewayConfig, Listing};
 use taskgate_workflow::{Forward, Workflow};
 
@@ -225,6 +226,10 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> Limits {
                 "use 1 or more",
             ));
         }
+    }
+    if raw.result_inline.0 < INLINE_MIN {
+        let (what, help) = workflow::too_short("result_inline", raw.result_inline);
+        faults.push(Fault::new(&["limits", "result_inline"], what, help));
     }
     for (name, value) in raw.rhythms() {
         if value.0 < Millis(50) {

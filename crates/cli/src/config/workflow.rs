@@ -7,6 +7,7 @@ use taskgate_core::gate::ToolMode;
 use taskgate_core::id::ServerName;
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_core::time::Millis;
+use taskgate_gateway::INLINE_MIN;
 use taskgate_workflow::{
     Bad, Bounds, Conflict, Expression, Hidden, Keying, NAMES, Scope, Want, Webhook, Workflow,
 };
@@ -15,8 +16,15 @@ use super::expand::expand;
 use super::raw::{RawEffect, RawLimits, RawMode, RawReplay, RawServer};
 use super::raw_workflow::{RawConflict, RawKeying, RawWorkflow};
 use super::understand::Fault;
+use super::units::Size;
 use super::unknown::nearest;
 use crate::environment::Environment;
+
+/// What is wrong with a bound on results under which not even a handle fits.
+pub(crate) fn too_short(key: &str, given: Size) -> (String, String) {
+    let what = format!("`{key}` is {given}, less than what stands for a long result may take");
+    (what, format!("use {} or more", Size(INLINE_MIN)))
+}
 
 /// What all workflows are read with.
 pub(crate) struct Around<'a> {
@@ -188,6 +196,7 @@ impl Reader<'_> {
         }
         let replay = self.replay();
         let bounds = self.bounds();
+        let inline_max = self.inline_max();
         let keying = self.keying();
         let forward = self.forward();
         let object = self.given(&["object"], raw.object.as_deref(), Scope::Keyed, Want::Text);
@@ -225,6 +234,7 @@ impl Reader<'_> {
             replay,
             resend: raw.resend,
             bounds,
+            inline_max,
             keying: keying?,
             forward,
             object,
@@ -361,6 +371,15 @@ impl Reader<'_> {
                 (limits.result_time, limits.result_attempts),
             ),
         }
+    }
+
+    fn inline_max(&mut self) -> Option<usize> {
+        let given = self.raw.results.as_ref()?.inline_max?;
+        if given.0 < INLINE_MIN {
+            let (what, help) = too_short("inline_max", given);
+            self.fault(&["results", "inline_max"], what, help);
+        }
+        Some(given.0)
     }
 
     fn keying(&mut self) -> Option<Keying> {

@@ -6,6 +6,7 @@ mod get;
 pub(crate) mod guard;
 mod post;
 mod respond;
+mod results;
 
 use std::convert::Infallible;
 use std::io;
@@ -44,6 +45,10 @@ impl Gateway {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> io::Result<()> {
+        if let Ok(address) = listener.local_addr() {
+            // Of several listeners the first one is named.
+            let _ = self.address.set(address);
+        }
         let connections = Arc::new(Semaphore::new(self.config.limits.connections_max));
         let tracker = TaskTracker::new();
         loop {
@@ -135,6 +140,9 @@ impl Gateway {
             return respond::refusal(barred.status(), &RpcError::invalid_request(barred.to_string()));
         }
         let Some(policy) = self.at(path) else {
+            if let Some((policy, rest)) = results::at(&self, path) {
+                return results::answer(&self, &policy, &parts.method, &parts.headers, rest).await;
+            }
             return respond::refusal(
                 StatusCode::NOT_FOUND,
                 &RpcError::invalid_request("Nothing is served here; servers answer at /NAME/mcp"),

@@ -32,6 +32,7 @@ pub(super) fn workflow(keying: Keying, forward: Option<Forward>) -> Workflow {
         replay: Replay::Never,
         resend: false,
         bounds: Bounds::default(),
+        inline_max: None,
         keying,
         forward,
         object: None,

@@ -15,6 +15,7 @@ fn workflow(keying: Keying) -> Workflow {
         replay: Replay::Never,
         resend: false,
         bounds: Bounds::default(),
+        inline_max: None,
         keying,
         forward: None,
         object: Some(text("'account/' + args.to", Scope::Keyed)),
