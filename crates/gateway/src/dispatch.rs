@@ -30,7 +30,9 @@ use crate::requests::Running;
 use crate::results::Tool;
 use crate::session::Session;
 use crate::upstream::Upstream;
-use crate::{calls, initialize, params, passthrough, results, standing, subscriptions, tasks_a, tasks_b, tools};
+use crate::{
+    calls, initialize, params, passthrough, results, standing, subscriptions, tasks_a, tasks_b, tools,
+};
 
 /// One request on its way through.
 pub(crate) struct Exchange {
@@ -162,9 +164,7 @@ async fn handle(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
             "resources/list" | "resources/templates/list" | "resources/read" => {
                 results::read::handle(exchange, via).await
             }
-            "prompts/list" | "prompts/get" | "completion/complete" => {
-                passthrough::pass(exchange, via).await
-            }
+            "prompts/list" | "prompts/get" | "completion/complete" => passthrough::pass(exchange, via).await,
             // B-016, B-114, B-119
             _ => Err(RpcError::method_not_found(method).into()),
         },
@@ -188,9 +188,7 @@ async fn handle(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
             "resources/list" | "resources/templates/list" | "resources/read" => {
                 results::read::handle(exchange, via).await
             }
-            "prompts/list" | "prompts/get" | "completion/complete" => {
-                passthrough::pass(exchange, via).await
-            }
+            "prompts/list" | "prompts/get" | "completion/complete" => passthrough::pass(exchange, via).await,
             _ => Err(RpcError::method_not_found(method).into()),
         },
     }

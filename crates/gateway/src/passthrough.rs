@@ -288,7 +288,9 @@ pub(crate) async fn subscribe(exchange: &Exchange, session: &Arc<Session>) -> Re
     let uri = exchange.request.param("uri").and_then(json::string);
     let uri = uri.ok_or_else(|| RpcError::invalid_params("params.uri is missing or no string"))?;
     if results::read::is_own(exchange, &uri) {
-        return Err(RpcError::invalid_params("A kept result never changes, so there is nothing to hear").into());
+        return Err(
+            RpcError::invalid_params("A kept result never changes, so there is nothing to hear").into()
+        );
     }
     let via = Via::Legacy(session.clone());
     let upstream = exchange.upstream(&via).await?;

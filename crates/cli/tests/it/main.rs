@@ -11,6 +11,7 @@ mod ops;
 mod outcomes;
 mod pages;
 mod probe;
+mod results;
 mod run;
 mod serve;
 mod support;

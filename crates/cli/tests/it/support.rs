@@ -202,8 +202,13 @@ fn split(url: &str) -> (&str, &str) {
 }
 
 pub(crate) fn get(url: &str) -> Answer {
+    get_with(url, &[])
+}
+
+pub(crate) fn get_with(url: &str, headers: &[(&str, &str)]) -> Answer {
     let (host, path) = split(url);
-    exchange(host, &format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"))
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    exchange(host, &format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n"))
 }
 
 pub(crate) fn post(url: &str, headers: &[(&str, &str)], message: &Value) -> Answer {

@@ -90,12 +90,17 @@ fn show(held: &Content, method: &Method, headers: &HeaderMap) -> Response<Body> 
             return response;
         }
     };
-    let body = if *method == Method::HEAD { Body::empty() } else { Body::full(held.bytes.slice(range.clone())) };
+    let body =
+        if *method == Method::HEAD { Body::empty() } else { Body::full(held.bytes.slice(range.clone())) };
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let out = response.headers_mut();
     let is_bare_text = held.is_text && held.media_type.starts_with("text/") && !held.media_type.contains(';');
-    set(out, CONTENT_TYPE, &format!("{}{}", held.media_type, if is_bare_text { "; charset=utf-8" } else { "" }));
+    set(
+        out,
+        CONTENT_TYPE,
+        &format!("{}{}", held.media_type, if is_bare_text { "; charset=utf-8" } else { "" }),
+    );
     set(out, CONTENT_LENGTH, &range.len().to_string());
     if status == StatusCode::PARTIAL_CONTENT {
         set(out, CONTENT_RANGE, &format!("bytes {}-{}/{total}", range.start, range.end - 1));

@@ -108,7 +108,11 @@ fn url(gateway: &Gateway, record: &Record) -> Option<String> {
 /// What stands on a page for one block of a result that is longer than a page.
 pub(crate) fn block_link(gateway: &Gateway, record: &Record, result: &Bytes, number: usize) -> String {
     let part = Part::Block(number);
-    let held = open(result, part).unwrap_or(Content { media_type: String::new(), bytes: Bytes::new(), is_text: true });
+    let held = open(result, part).unwrap_or(Content {
+        media_type: String::new(),
+        bytes: Bytes::new(),
+        is_text: true,
+    });
     preview::link(&uri(gateway, &record.id, part), &preview::name(&record.call.tool, part), &held, None)
 }
 

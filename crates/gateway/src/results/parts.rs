@@ -121,7 +121,8 @@ fn decoded(object: &Object<'_>, member: &str) -> Option<Content> {
 /// A media type that can stand in a header; `otherwise` if what was given is none.
 fn media_type(given: Option<Cow<'_, str>>, otherwise: &str) -> String {
     let is_token = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
     };
     let fits = |given: &str| {
         given.len() <= MEDIA_TYPE_MAX
@@ -154,10 +155,16 @@ mod tests {
         assert_eq!(opened(Part::Structured), Content::text(JSON, Bytes::from_static(b"{\"n\" : 1}")));
         assert_eq!(opened(Part::Block(0)), Content::text("text/plain", Bytes::from("a\nä")));
         let image = opened(Part::Block(1));
-        assert_eq!((image.media_type.as_str(), image.is_text, &*image.bytes), ("image/png", false, &[0, 1, 2][..]));
+        assert_eq!(
+            (image.media_type.as_str(), image.is_text, &*image.bytes),
+            ("image/png", false, &[0, 1, 2][..])
+        );
         assert_eq!(opened(Part::Block(2)), Content::text("text/html", Bytes::from("<p>")));
         let unpadded = opened(Part::Block(3));
-        assert_eq!((unpadded.media_type.as_str(), &*unpadded.bytes), ("application/octet-stream", &[0, 1][..]));
+        assert_eq!(
+            (unpadded.media_type.as_str(), &*unpadded.bytes),
+            ("application/octet-stream", &[0, 1][..])
+        );
         // What is no base64, and what we do not know, is given as it came.
         assert_eq!(opened(Part::Block(4)).bytes, r#"{"type":"audio","data":"no base64!"}"#);
         assert_eq!(opened(Part::Block(5)), Content::text(JSON, Bytes::from(r#"{"type":"new", "n":1}"#)));
@@ -171,7 +178,9 @@ mod tests {
         for part in [Part::Whole, Part::Structured, Part::Block(0), Part::Block(17)] {
             assert_eq!(Part::parse(&part.to_string()), Some(part));
         }
-        for path in ["/", "/content", "/content/", "/content/01", "/content/+1", "/content/-1", "/content/1/", "/x"] {
+        for path in
+            ["/", "/content", "/content/", "/content/01", "/content/+1", "/content/-1", "/content/1/", "/x"]
+        {
             assert_eq!(Part::parse(path), None, "{path}");
         }
     }

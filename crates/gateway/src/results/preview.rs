@@ -92,7 +92,8 @@ pub(super) fn write(kept: &Kept) -> Bytes {
     }
     let digest = sha256(&kept.result);
     let words = words(kept, &short, &digest);
-    let whole = Content { media_type: "application/json".to_owned(), bytes: kept.result.clone(), is_text: true };
+    let whole =
+        Content { media_type: "application/json".to_owned(), bytes: kept.result.clone(), is_text: true };
     let meta = meta(kept, &short, &digest);
     let all = [text_block(&words)].into_iter().chain(short.links);
     short.blocks.extend(all);

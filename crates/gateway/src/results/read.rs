@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use data_encoding::BASE64;
-use taskgate_store::record::Record;
 use taskgate_core::task::Ending;
+use taskgate_store::record::Record;
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::listing::{self, Cache};
 use taskgate_wire::rpc_error::{RpcError, code};
@@ -109,7 +109,9 @@ fn write(held: &Content, base: &str, named: &str, from: usize, bytes_max: usize)
             string_literal(&words)
         ));
     }
-    out.push_str(&format!("],\"_meta\":{{\"taskgate/piece\":{{\"from\":{from},\"to\":{to},\"bytes\":{total}"));
+    out.push_str(&format!(
+        "],\"_meta\":{{\"taskgate/piece\":{{\"from\":{from},\"to\":{to},\"bytes\":{total}"
+    ));
     if let Some(next) = &next {
         out.push_str(&format!(",\"next\":{}", string_literal(next)));
     }

@@ -17,6 +17,7 @@ mod passing;
 mod pipe;
 mod plain;
 mod questions;
+mod results;
 mod rig;
 mod schema;
 mod sessions;

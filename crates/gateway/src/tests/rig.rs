@@ -71,6 +71,8 @@ pub(crate) struct Fake {
     pub(crate) called: watch::Sender<usize>,
     /// What requests are answered by.
     pub(crate) answers: Mutex<HashMap<String, Vec<RawAnswer>>>,
+    /// What `echo` and `slow` return in the place of their own words.
+    pub(crate) returns: Mutex<Option<Bytes>>,
     /// Lets `slow` and the like end.
     pub(crate) gate: Gate,
     pub(crate) notices: broadcast::Sender<Notice>,
@@ -132,6 +134,7 @@ impl Fake {
             stopped: watch::Sender::new(0),
             called: watch::Sender::new(0),
             answers: Mutex::default(),
+            returns: Mutex::default(),
             gate: Gate::new(),
             notices: broadcast::channel(16).0,
             keys: Mutex::default(),
@@ -195,8 +198,18 @@ impl Back for Fake {
         self.calls.lock().push((call.tool.clone(), String::from_utf8(call.params.to_vec()).unwrap()));
         let (gate, called, stopped, stopping) =
             (self.gate.clone(), self.called.clone(), self.stopped.clone(), stop.clone());
+        let scripted = self.returns.lock().clone();
         let script = async move {
             called.send_modify(|count| *count += 1);
+            if let Some(result) = scripted
+                && ["echo", "slow"].contains(&call.tool.as_str())
+            {
+                if call.tool == "slow" {
+                    gate.wait().await;
+                }
+                let is_error = taskgate_wire::result::is_error(std::str::from_utf8(&result).unwrap());
+                return Answer::Returned { result, is_error };
+            }
             match call.tool.as_str() {
                 "echo" => returned(std::str::from_utf8(&call.params).unwrap()),
                 "fail" => Answer::Returned {
