@@ -14,7 +14,8 @@ const RESULT: &str = "the tool's result";
 /// The largest arguments that expressions look into: as large as a client's message may be by default.
 pub const ARGUMENTS_BYTES_MAX: usize = 4 << 20;
 
-/// The largest answer that rules look into. A receipt is small; what is larger carries something else too.
+/// The largest answer that rules look into; of a tool's result, the largest `data`. A receipt is small; what is larger
+/// carries something else too.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// A recorded operation, as rules see it.
@@ -93,7 +94,8 @@ impl<'a> Table<'a> {
         let mut bytes = 0;
         let text = |text: Option<&str>| text.map_or(Value::Null, Value::from);
         let body = match self.answer {
-            Some(Answer::Tool(body) | Answer::Web { body, .. }) => body.len(),
+            // Of what is longer no more is looked into.
+            Some(Answer::Tool(body) | Answer::Web { body, .. }) => body.len().min(ANSWER_BYTES_MAX),
             None => 0,
         };
         for name in
@@ -144,14 +146,11 @@ impl<'a> Table<'a> {
             Some(Answer::Tool(body) | Answer::Web { body, .. }) => body,
             None => return Err(Failed::Gone("the answer")),
         };
-        if body.len() > ANSWER_BYTES_MAX {
-            return Err(Failed::TooLarge("the answer"));
-        }
         std::str::from_utf8(body).map_err(|_| Failed::Unreadable("the answer"))
     }
 
     fn read_answer(&self) -> Read {
-        let body = self.body()?;
+        let body = short(self.body()?)?;
         match self.answer {
             Some(Answer::Web { .. }) => json_or_text(body),
             Some(Answer::Tool(_)) | None => crate::json::read(body).map_err(unread(RESULT)),
@@ -161,8 +160,9 @@ impl<'a> Table<'a> {
     fn read_data(&self) -> Read {
         let body = self.body()?;
         match self.answer {
-            Some(Answer::Web { .. }) => json_or_text(body),
+            Some(Answer::Web { .. }) => json_or_text(short(body)?),
             Some(Answer::Tool(_)) | None => {
+                // An image beside it may be as long as it likes.
                 let unreadable = |_| Failed::Unreadable(RESULT);
                 let result = Object::parse(body).map_err(unreadable)?;
                 let is_twice =
@@ -173,14 +173,17 @@ impl<'a> Table<'a> {
                 if let Some(structured) =
                     result.get("structuredContent").filter(|value| json::is_object(value))
                 {
-                    return crate::json::read(structured).map_err(unread(RESULT));
+                    return crate::json::read(short(structured)?).map_err(unread(RESULT));
                 }
                 let content = result.get("content").unwrap_or("[]");
                 let first = json::elements(content).map_err(unreadable)?.into_iter().find_map(|item| {
                     let item = Object::parse(item).ok()?;
                     item.str("type").filter(|kind| kind == "text").and_then(|_| item.str("text"))
                 });
-                first.map_or(Ok(Value::Null), |text| json_or_text(&text))
+                match first {
+                    Some(text) => json_or_text(short(&text)?),
+                    None => Ok(Value::Null),
+                }
             }
         }
     }
@@ -196,6 +199,11 @@ impl<'a> Table<'a> {
     pub(crate) fn json(&self, expression: &Expression) -> Result<String, Failed> {
         expression.json(self.rows(expression)?)
     }
+}
+
+/// What is not too long to be looked into.
+fn short(text: &str) -> Result<&str, Failed> {
+    if text.len() > ANSWER_BYTES_MAX { Err(Failed::TooLarge("the answer")) } else { Ok(text) }
 }
 
 fn json_or_text(text: &str) -> Read {

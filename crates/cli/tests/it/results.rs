@@ -30,6 +30,10 @@ def result(kind):
     if kind == "structured":
         rows = [{"row": n, "mark": MARK} for n in range(SIZE // 40)]
         return {"content": [{"type": "text", "text": "the rows are in the structured content"}], "structuredContent": {"rows": rows}}
+    if kind == "receipt":
+        rows = [{"row": n, "mark": MARK} for n in range(15000)]
+        image = {"type": "image", "data": base64.b64encode(b"x" * SIZE).decode(), "mimeType": "image/png"}
+        return {"content": [image], "structuredContent": {"rows": rows, "status": "exported", "export": "x-1"}}
     image = base64.b64encode((MARK + "-pixel").encode() * (SIZE // 15)).decode()
     return {"content": [{"type": "image", "data": image, "mimeType": "image/png"}], "isError": True}
 for line in sys.stdin:
@@ -225,6 +229,23 @@ fn r5_7_on_a_pipe_a_long_result_is_a_handle_that_is_read_on_that_pipe() {
         ask(&mut host, id, "resources/read", json!({ "uri": uri }))["result"].clone()
     });
     assert_eq!(digest(&whole), told.digest);
+}
+
+#[test]
+fn r5_7_a_receipt_rule_sees_the_whole_of_what_is_shown_by_its_beginning() {
+    let folder = place(
+        "[workflows.exports.receipt]\nwhen = \"data.status == 'exported' && data.export == args.export\"\n\
+         reference = \"data.export\"\nissued_by = \"server\"\n",
+    );
+    let gateway = Gateway::start(folder.path());
+    let call = json!({ "name": "large", "arguments": { "kind": "receipt", "export": "x-1" } });
+    let answer = Legacy::open(&gateway.url).request("tools/call", call);
+    // Its proof is behind what is shown.
+    let shown = answer["result"]["content"].to_string();
+    assert!(shown.contains(MARK) && !shown.contains("exported"), "{answer:.2000}");
+    told(&answer["result"]);
+    let ops = run_in(folder.path(), &["ops", "--store", "taskgate.db"]);
+    assert!(String::from_utf8_lossy(&ops.stdout).contains("confirmed: applied"), "{}", said(&ops));
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub(super) struct Kept {
 struct Short {
     blocks: Vec<String>,
     links: Vec<String>,
+    /// What names each of them behind the address of the whole.
+    paths: Vec<String>,
     /// For `_meta`, one object each.
     parts: Vec<String>,
     has_beginning: bool,
@@ -124,6 +126,7 @@ impl Short {
     fn link(&mut self, kept: &Kept, part: Part, held: &Content) {
         let digest = sha256(&held.bytes);
         let uri = format!("{}{part}", kept.uri);
+        self.paths.push(part.to_string());
         self.links.push(link(&uri, &name(&kept.tool, part), held, Some(&digest)));
         self.parts.push(format!(
             "{{\"uri\":{},\"mimeType\":{},\"bytes\":{},\"sha256\":\"{digest}\"}}",
@@ -179,7 +182,7 @@ fn words(kept: &Kept, short: &Short, digest: &str) -> String {
     let id = kept.id.expose();
     let shown = if short.has_beginning { "above is its beginning" } else { "it is kept apart" };
     let mut words = format!(
-        "The result of {} has {} bytes (SHA-256 {digest}), more than the {inline_max} that are answered in whole; {shown}.",
+        "The result of {} is {} bytes long (SHA-256 {digest}), more than the {inline_max} that are answered in whole; {shown}.",
         SafeText::new(&kept.tool, 80),
         kept.result.len(),
     );
@@ -197,9 +200,10 @@ fn words(kept: &Kept, short: &Short, digest: &str) -> String {
     if let Some(url) = &kept.url {
         words.push_str(&format!(" GET {url} gives it in whole or, with Range, in part."));
     }
-    let long = short.links.len();
-    if long > 0 {
-        words.push_str(&format!(" Parts of it that are long, each had by its own path: {long}."));
+    if !short.paths.is_empty() {
+        let behind = if kept.url.is_some() { "either address" } else { "that address" };
+        let paths = short.paths.join(", ");
+        words.push_str(&format!(" Behind {behind}, {paths} is that part alone, out of JSON and base64."));
     }
     if short.others > 0 {
         words.push_str(&format!(" {} more of its blocks are only in the whole.", short.others));

@@ -138,8 +138,13 @@ fn a_rule_that_fails_finds_no_receipt_and_says_why() {
     assert_eq!(failed(twice).why, Failed::Twice("the tool's result"));
     let large = format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}",
-        "x".repeat(crate::ANSWER_BYTES_MAX)
+        "x".repeat(crate::ANSWER_BYTES_MAX + 1)
     );
+    // What stands beside the data may be long (R5.7).
+    let image = format!("[{{\"type\":\"image\",\"data\":\"{}\"}},", "x".repeat(crate::ANSWER_BYTES_MAX));
+    let beside = RESULT.replacen('[', &image, 1);
+    let found = rule.find(facts("{\"order\":\"A-1\"}"), Answer::Tool(beside.as_bytes()));
+    assert_eq!(found, rule.find(facts("{\"order\":\"A-1\"}"), Answer::Tool(RESULT.as_bytes())));
     assert_eq!(failed(&large).why, Failed::TooLarge("the answer"));
     assert!(failed(&RESULT.replace("id\\\":\\\"tx-1", "id\\\":\\\"")).why == Failed::Empty);
     let both = ReceiptRule {
