@@ -2,13 +2,14 @@
 //! which every byte is had (R5.7).
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use data_encoding::{BASE64, HEXLOWER};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::run::{ask, open};
 use crate::support::{
