@@ -70,9 +70,12 @@ const CASES: &[Case] = &[
     case(Bug::LookBeforeListen, "check before register", ENGINE, "calls::what_an_answer_means"),
     case(Bug::PurgeOpen, "purge with an open operation", STORE, "conforms::purge"),
     // There is no kill switch yet; a cancellation is what stops a dispatch.
-    case(Bug::CancelIgnored, "kill switch read outside the dispatch statement", ENGINE, "crash::"),
-    // A command of the store is answered or the process is over; what is sent again is a pipe's message.
-    case(Bug::FrameIgnored, "ambiguous commit resubmitted under a new command id", STORE, "conforms::frame"),
+    case(Bug::DispatchUnwanted, "kill switch read outside the dispatch statement", SIM, "h4_inv"),
+    // Whoever hears the error calls again, under a new id.
+    case(Bug::ErrorBelieved, "ambiguous commit resubmitted under a new command id", SIM, "h4_inv"),
+    case(Bug::FrameIgnored, "one of ours", STORE, "conforms::frame"),
+    case(Bug::CancelIgnored, "one of ours", ENGINE, "crash::"),
+    case(Bug::SendUndispatched, "one of ours", ENGINE, "doubtful::inv_10"),
     case(Bug::DigestIgnored, "fingerprint ignored", STORE, "conforms::join"),
     case(Bug::FirstAttemptForgotten, "one of ours", MODEL, "h1_inv_03"),
     case(Bug::EndsTwice, "one of ours", MODEL, "h1_inv_03"),

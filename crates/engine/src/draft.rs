@@ -3,6 +3,7 @@
 use taskgate_core::operation;
 use taskgate_core::task::{self, Refusal};
 use taskgate_core::time::UnixMillis;
+use taskgate_seeded::Bug;
 use taskgate_store::record::{Change, Observed, Record};
 
 /// The next version of a record, while it is decided.
@@ -25,6 +26,12 @@ impl Draft {
 
     pub(crate) fn record(&self) -> &Record {
         &self.record
+    }
+
+    /// Whether the call is still to be carried out: nothing is dispatched once a cancellation is recorded (INV-17).
+    pub(crate) fn is_wanted(&self) -> bool {
+        let is_wished = self.record.task.cancel_wished_at.is_some();
+        self.record.task.ending().is_none() && (!is_wished || taskgate_seeded::is(Bug::DispatchUnwanted))
     }
 
     /// Has the task machine decide and folds in what it says.

@@ -112,12 +112,6 @@ pub(crate) async fn run(
     }
 }
 
-/// Whether a call is to be sent: nobody took it back, not even while it waited to be sent (INV-17).
-pub(crate) fn is_wanted(draft: &Draft) -> bool {
-    let task = &draft.record().task;
-    task.ending().is_none() && task.cancel_wished_at.is_none()
-}
-
 impl Driver {
     async fn begin(&mut self, start: Start) {
         match start {
@@ -174,14 +168,14 @@ impl Driver {
         let mut fits = false;
         let written = self
             .write_down(|draft| {
-                fits = is_wanted(draft) && draft.operation(Do::Dispatch);
+                fits = draft.is_wanted() && draft.operation(Do::Dispatch);
             })
             .await;
         if written.is_some() && !fits {
             // Cancelled in this moment, or the window in which it could be sent again is over.
             self.ended(Answer::Lost("the call can no longer be sent again".to_owned())).await;
         }
-        fits && written.is_some()
+        fits && (written.is_some() || taskgate_seeded::is(Bug::SendUndispatched))
     }
 
     /// Opens the session after a restart. A call that was never sent, or may be sent again, fails when it cannot be.
@@ -316,8 +310,9 @@ impl Driver {
         if self.pause(pause).await {
             // The session may be what broke; where it is sound, it is handed out again.
             self.back = None;
+            // It may have been cancelled meanwhile.
             let written =
-                self.write_down(|draft| fits = is_wanted(draft) && draft.operation(Do::Dispatch)).await;
+                self.write_down(|draft| fits = draft.is_wanted() && draft.operation(Do::Dispatch)).await;
             fits &= written.is_some();
         }
         if fits { Ok(()) } else { Err(why) }

@@ -77,6 +77,10 @@ impl Driver {
             }
         }
         if self.is_cancelled() {
+            if self.live.record().task.ending().is_some() {
+                // It was promised that it is over; after a restart too, its work is listened to for so long and no longer.
+                self.give_up_at.get_or_insert(Instant::now() + self.grace());
+            }
             self.cancel_upstream(&observer).await;
         }
         let mut attending = observer.back.attend(upstream);

@@ -14,7 +14,7 @@ use taskgate_store::record::Front;
 use tokio::time::sleep_until;
 
 use crate::back::Visit;
-use crate::drive::{Driver, is_wanted};
+use crate::drive::Driver;
 use crate::handle::{Order, Signal};
 
 /// A server that wants yet another URL each time is not followed for ever.
@@ -111,7 +111,7 @@ impl Driver {
             let mut fits = false;
             let written = self
                 .write_down(|draft| {
-                    fits = is_wanted(draft) && draft.operation(Do::Repeat);
+                    fits = draft.is_wanted() && draft.operation(Do::Repeat);
                 })
                 .await;
             if written.is_none() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use taskgate_core::operation::Command as Do;
 use taskgate_core::task::Fault;
 use taskgate_core::written::{Stored, Written, written};
+use taskgate_seeded::Bug;
 use taskgate_store::record::{Change, Record};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join};
 use tokio::sync::MutexGuard;
@@ -64,6 +65,9 @@ impl Engine {
             Err(CreateError::Store(error)) => error,
             answered => return answered.map(Made::Known),
         };
+        if taskgate_seeded::is(Bug::ErrorBelieved) {
+            return Err(CreateError::Store(error));
+        }
         match self.look_back(record, &error, DOUBT_PATIENCE).await {
             Written::Done => Ok(Made::Known(Created::New)),
             Written::NotDone | Written::Overtaken => Err(CreateError::Store(error)),

@@ -71,6 +71,12 @@ bugs! {
     LookBeforeListen = "look-before-listen",
     /// Recovery sends what was cancelled.
     CancelIgnored = "cancel-ignored",
+    /// A store that says that it could not is believed.
+    ErrorBelieved = "error-believed",
+    /// What was cancelled while it waited to be sent again is sent again.
+    DispatchUnwanted = "dispatch-unwanted",
+    /// A call is sent whose dispatch is not on disk, because the engine stops.
+    SendUndispatched = "send-undispatched",
 }
 
 /// Whether this process has this bug.

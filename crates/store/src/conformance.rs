@@ -34,6 +34,12 @@ pub trait Factory: Send + Sync {
 
     /// Closes `store`, and opens what it kept as after a restart.
     async fn reopen(&self, store: Self::Store) -> Self::Store;
+
+    /// Opens what `store` keeps while that is open, as another process would.
+    ///
+    /// # Errors
+    /// [`Error::InUse`](crate::Error::InUse), where the store lets in nobody else.
+    async fn rival(&self, store: &Self::Store) -> Result<Self::Store, crate::Error>;
 }
 
 /// Makes one test of each that there is: `conformance!(MyFactory::new());`. The crate needs tokio with macros.
@@ -139,6 +145,7 @@ macro_rules! conformance {
                 inv_01_everything_survives_a_restart
                 g_013_the_secret_survives_a_restart
                 inv_40_a_closed_store_takes_no_commands
+                inv_15_a_store_has_one_owner
             }
         }
     };

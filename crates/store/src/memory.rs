@@ -8,7 +8,7 @@ mod state;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -28,10 +28,14 @@ use crate::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Wh
 pub struct MemoryStore {
     kept: Arc<Kept>,
     closed: Arc<AtomicBool>,
+    /// Which owner this is, counted from the first.
+    owner: u64,
 }
 
 struct Kept {
     secret: [u8; 32],
+    /// The owner, as a file has one process that holds its lock.
+    owner: AtomicU64,
     state: Mutex<State>,
     faults: Mutex<BTreeMap<CommandKind, VecDeque<Fault>>>,
 }
@@ -59,14 +63,19 @@ impl MemoryStore {
     /// An empty store.
     #[must_use]
     pub fn with_secret(secret: [u8; 32]) -> MemoryStore {
-        let kept = Kept { secret, state: Mutex::default(), faults: Mutex::default() };
-        MemoryStore { kept: Arc::new(kept), closed: Arc::default() }
+        let kept =
+            Kept { secret, owner: AtomicU64::new(0), state: Mutex::default(), faults: Mutex::default() };
+        MemoryStore { kept: Arc::new(kept), closed: Arc::default(), owner: 0 }
     }
 
-    /// What a restart finds: everything kept, and open again.
+    /// What a restart finds: everything kept, and open again. Whoever had it before can read, and writes nothing any more
+    /// (INV-15).
     #[must_use]
     pub fn reopen(&self) -> MemoryStore {
-        MemoryStore { kept: Arc::clone(&self.kept), closed: Arc::default() }
+        // No command is half done while the owner changes.
+        let _state = self.kept.state.lock();
+        let owner = self.kept.owner.fetch_add(1, Ordering::AcqRel) + 1;
+        MemoryStore { kept: Arc::clone(&self.kept), closed: Arc::default(), owner }
     }
 
     /// Makes the next `command` that has no fault yet suffer `fault`.
@@ -103,7 +112,14 @@ impl MemoryStore {
             Some(Fault::Wait(wait)) => wait.await,
             Some(Fault::Late(wait)) => late = Some(wait),
         }
-        let outcome = apply(&mut self.kept.state.lock());
+        let outcome = {
+            let mut state = self.kept.state.lock();
+            let is_owner = self.owner == self.kept.owner.load(Ordering::Acquire);
+            if !is_owner && command != CommandKind::Read {
+                return Err(Error::InUse { place: "memory".to_owned() }.into());
+            }
+            apply(&mut state)
+        };
         if let Some(late) = late {
             late.await;
         }

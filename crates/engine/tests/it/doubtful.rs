@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use taskgate_core::operation::{Attestation, Effect, Inquiry, Outcome, Stage as Step, Text, Verdict};
+use taskgate_core::operation::{
+    Attestation, Doubt, Effect, Inquiry, Outcome, Replay, Stage as Step, Text, Verdict,
+};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault as End, QuestionKey};
 use taskgate_core::time::Millis;
-use taskgate_engine::back::{BackEvent, Reply};
+use taskgate_engine::back::{Answer, BackEvent, Reply};
 use taskgate_engine::engine::{Answered, SubmitError};
 use taskgate_engine::limits::Limits;
 use taskgate_store::memory::{CommandKind, Fault};
@@ -15,7 +17,7 @@ use taskgate_store::{Error, Store};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::stage::{Puppet, Stage, call, form, me, no, returned, text};
+use crate::stage::{Puppet, Stage, call, form, me, no, returned, task, text};
 
 fn cut() -> Error {
     Error::Backend { doing: "commit", source: Box::from("the connection was cut") }
@@ -185,4 +187,36 @@ async fn inv_10_a_dispatch_that_never_came_to_disk_is_not_sent_when_the_engine_s
     assert_eq!(stage.back.sent.load(Ordering::SeqCst), 1);
     let stored = stage.store.load(&me(), &queued).await.unwrap().unwrap();
     assert_eq!(stored.operation.stage, Step::Prepared);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inv_17_what_is_cancelled_while_it_waits_to_be_sent_again_is_not_sent() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut new = call(Effect::Consequential);
+    new.replay = Replay::Natural;
+    let id = stage.submit(new).await.record().id.clone();
+    stage.back.hear().await.answer.send(Answer::Lost("the line broke".to_owned())).unwrap();
+    // It is about to be sent again, after a pause.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+    let over = timeout(SOON, stage.over_by(&id)).await.expect("it ends");
+    assert_eq!((over.task.ending(), over.operation.attempts), (Some(&Ending::Cancelled), 1));
+    assert_eq!(stage.back.sent.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_promised_to_be_over_is_listened_to_no_longer_after_a_restart_than_before() {
+    let stage = Stage::new(Puppet::new(Survival::Survives));
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    let id = handle.record().id.clone();
+    stage.back.hear().await.answer.send(task()).unwrap();
+    while !matches!(handle.record().operation.stage, Step::Observing { .. }) {
+        handle.changed().await;
+    }
+    stage.engine.cancel(&me(), &id, CancelRule::Promise).await.unwrap();
+    let stage = stage.restart(Puppet::new(Survival::Survives)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let record = stage.read(&id).await;
+    assert_eq!(record.operation.stage, Step::Unknown(Doubt::Cancelled));
+    assert_eq!((stage.back.cancels.load(Ordering::SeqCst), stage.engine.live()), (1, 0));
 }

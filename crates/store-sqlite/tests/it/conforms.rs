@@ -27,6 +27,10 @@ impl Factory for OnDisk {
         store.close().await;
         SqliteStore::open(&path).unwrap()
     }
+
+    async fn rival(&self, store: &SqliteStore) -> Result<SqliteStore, taskgate_store::Error> {
+        SqliteStore::open(store.path())
+    }
 }
 
 taskgate_store::conformance!(OnDisk::default());

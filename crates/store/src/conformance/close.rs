@@ -59,3 +59,29 @@ pub async fn inv_40_a_closed_store_takes_no_commands(factory: &impl Factory) {
     assert!(matches!(store.put_session(session("s", CREATED)).await, Err(Error::Closed)));
     assert!(matches!(store.session("s").await, Err(Error::Closed)));
 }
+
+/// Either nobody else is let in, or whoever had it before writes nothing any more.
+pub async fn inv_15_a_store_has_one_owner(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    let first = record("one");
+    put(&store, &first).await;
+    let rival = match factory.rival(&store).await {
+        Err(error) => {
+            assert!(matches!(error, Error::InUse { .. }), "{error:?}");
+            tell(&store, &first, CREATED, vec![dispatch()]).await;
+            return;
+        }
+        Ok(rival) => rival,
+    };
+    let created = store.create(Arc::new(record("two")), Join::Never).await;
+    assert!(matches!(created, Err(CreateError::Store(Error::InUse { .. }))), "{created:?}");
+    let (next, changes) = advance(&first, CREATED, vec![dispatch()]);
+    let appended = store.append(Arc::new(next), changes).await;
+    assert!(matches!(appended, Err(AppendError::Store(Error::InUse { .. }))), "{appended:?}");
+    assert!(matches!(store.fetched(&somebody(), &id("one"), CREATED).await, Err(Error::InUse { .. })));
+    assert!(matches!(store.purge(CREATED, 1).await, Err(Error::InUse { .. })));
+    assert!(matches!(store.put_session(session("s", CREATED)).await, Err(Error::InUse { .. })));
+    assert_kept(&rival, &first).await;
+    assert_eq!(rival.load(&somebody(), &id("two")).await.expect("readable"), None);
+    tell(&rival, &first, CREATED, vec![dispatch()]).await;
+}

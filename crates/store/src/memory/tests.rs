@@ -22,6 +22,10 @@ impl Factory for InMemory {
         store.close().await;
         store.reopen()
     }
+
+    async fn rival(&self, store: &MemoryStore) -> Result<MemoryStore, Error> {
+        Ok(store.reopen())
+    }
 }
 
 mod conforms {
