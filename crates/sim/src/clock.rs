@@ -17,7 +17,7 @@ const BEGINNING: i64 = 1_800_000_000_000;
 #[derive(Debug)]
 pub struct SimClock {
     start: Instant,
-    before: i64,
+    before: AtomicI64,
     jumped: Arc<AtomicI64>,
 }
 
@@ -26,13 +26,27 @@ impl SimClock {
     /// then, in milliseconds; `jumped` by how much the clock was put forward so far, and may be changed at any time.
     #[must_use]
     pub fn new(before: i64, jumped: Arc<AtomicI64>) -> SimClock {
-        SimClock { start: Instant::now(), before, jumped }
+        SimClock { start: Instant::now(), before: AtomicI64::new(before), jumped }
+    }
+
+    /// What has passed over all lives until now, in milliseconds; no jump counts.
+    #[must_use]
+    pub fn passed(&self) -> i64 {
+        let mine = i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
+        self.before.load(Ordering::SeqCst) + mine
+    }
+
+    /// So many milliseconds went by in which this life was not run.
+    pub fn slept(&self, millis: i64) {
+        self.before.fetch_add(millis, Ordering::SeqCst);
     }
 }
 
 impl Clock for SimClock {
     fn now(&self) -> UnixMillis {
         let passed = i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
-        UnixMillis(BEGINNING + self.before + passed + self.jumped.load(Ordering::SeqCst))
+        UnixMillis(
+            BEGINNING + self.before.load(Ordering::SeqCst) + passed + self.jumped.load(Ordering::SeqCst),
+        )
     }
 }

@@ -10,6 +10,8 @@
 //! - [`Server`]: the server with its own books, and the line to it. What was sent may arrive late, once or never, also
 //!   when nobody waits for it any more; the books count what came and what was done
 //! - [`Line`], [`Servers`]: the same server as the engine sees it
+//! - [`Flow`], [`Flows`]: what an operator says of its tools, one workflow for each way of finding out
+//! - [`Post`]: the webhook of those who decide
 //! - [`Tally`]: how often each thing happened, so that no run passes by being empty
 //!
 //! A simulation builds one runtime for each life (`start_paused`), spawns [`Server::run`] on it, and drops it with all
@@ -17,13 +19,17 @@
 
 mod clock;
 mod ids;
+mod post;
+mod rules;
 mod server;
 mod store;
 mod tally;
 
 pub use clock::{HOUR, SimClock};
 pub use ids::Ids;
-pub use server::{Entry, Line, Server, Servers};
-pub use store::{History, SlowStore};
+pub use post::Post;
+pub use rules::{Flow, Flows};
+pub use server::{Entry, FENCE, LOOK, Line, PAY, Server, Servers, TAKES_AT_MOST};
+pub use store::{Grave, History, Retired, SlowStore};
 pub use tally::Tally;
 pub use taskgate_power::Random;
