@@ -1,6 +1,6 @@
 //! Work found after a restart whose server is not there yet: it waits here until somebody brings it (design 4).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use crate::handle::Live;
 /// The parked tasks of every server, in the order in which they were parked.
 #[derive(Default)]
 pub(crate) struct Parked {
-    servers: Mutex<HashMap<ServerName, Vec<Arc<Live>>>>,
+    servers: Mutex<BTreeMap<ServerName, Vec<Arc<Live>>>>,
 }
 
 impl Parked {

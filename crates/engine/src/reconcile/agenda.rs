@@ -1,6 +1,6 @@
 //! What is due when: a queue with one timer, however much is in it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ pub(crate) struct Agenda {
 #[derive(Debug, Default)]
 struct State {
     places: HashMap<OperationId, Place>,
-    lines: HashMap<String, Line>,
+    lines: BTreeMap<String, Line>,
 }
 
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use taskgate_sim::{Line, Random};
 use tokio::time::{sleep, timeout};
 
 use crate::sim::World;
-use crate::wish::Known;
+use crate::wish::Told;
 
 /// What became of an answer that a client gave, by its text.
 pub(crate) type Answers = Mutex<BTreeMap<String, Gave>>;
@@ -66,7 +66,7 @@ impl Client {
             let (new, known, by) = {
                 let mut wishes = self.world.wishes.lock();
                 let wish = &mut wishes[index];
-                if wish.by == Known::ByNothing && wish.id.is_none() && wish.is_begun {
+                if wish.by == Told::Nothing && wish.id.is_none() && wish.is_begun {
                     self.world.tally.count("a call made anew because nobody could say");
                     wish.give_up();
                 }
@@ -74,14 +74,11 @@ impl Client {
                 (wish.call(), wish.id.clone(), wish.by)
             };
             // Now and then a client asks again for what it has, as one that lost the answer would (INV-16).
-            if known.is_some() && (by == Known::ByNothing || !self.random.one_in(3)) {
+            if known.is_some() && (by == Told::Nothing || !self.random.one_in(3)) {
                 return Ok(true);
             }
             let line = Arc::new(Line(self.world.server.clone()));
             let handle = match self.engine.submit(new, line).await {
-                Ok(Submitted::Started(_)) if known.is_some() => {
-                    return Err("INV-16: a key or frame that was taken began anew".to_owned());
-                }
                 Ok(Submitted::Started(handle)) => handle,
                 Ok(Submitted::Joined(handle) | Submitted::Again(handle)) => {
                     self.world.tally.count("a call joined");
@@ -94,6 +91,9 @@ impl Client {
                         return Err("INV-30, INV-48: a task was purged before its time".to_owned());
                     }
                     self.world.tally.count("a duplicate whose task was gone");
+                    if wish.id.as_ref().is_some_and(|known| *known != entry.task) {
+                        self.world.given_free(wish)?;
+                    }
                     wish.id = Some(entry.task.clone());
                     return Ok(false);
                 }
@@ -117,10 +117,10 @@ impl Client {
                 Err(error) => return Err(error.to_string()),
             };
             let record = handle.record();
-            if known.is_some_and(|known| known != record.id) {
-                return Err("INV-16: one key or frame, two tasks".to_owned());
-            }
             let mut wishes = self.world.wishes.lock();
+            if known.is_some_and(|known| known != record.id) {
+                self.world.given_free(&mut wishes[index])?;
+            }
             wishes[index].id = Some(record.id.clone());
             wishes[index].see(&record)?;
             return Ok(true);

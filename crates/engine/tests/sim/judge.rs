@@ -125,13 +125,15 @@ impl Sim {
         let name = wish.name();
         let entry = self.world.server.entry(&name);
         let of = |what: &str| Err(format!("{what}: {name} {entry:?}, {operation:?}"));
-        if wish.is_once() && (entry.requests > 1 || operation.attempts > 1) {
+        let earlier: Vec<_> = wish.earlier.iter().filter_map(|id| self.world.entry(id)).collect();
+        let attempts = operation.attempts + earlier.iter().map(|entry| entry.operation.attempts).sum::<u32>();
+        if wish.is_once() && (entry.requests as usize > 1 + earlier.len() || operation.attempts > 1) {
             return of("INV-11, INV-12: a call that may be made once");
         }
         if !wish.may_repeat() && entry.effects > 1 {
             return of("INV-11: an effect that was made more than once");
         }
-        if entry.requests > operation.attempts {
+        if entry.requests > attempts {
             return of("INV-10: requests that are not on disk");
         }
         if wish.flow == Some(Flow::SendsAgain) && operation.cleared > 0 {

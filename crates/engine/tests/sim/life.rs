@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use taskgate_engine::Engine;
 use taskgate_engine::engine::{Parts, Submitted};
 use taskgate_sim::{Flows, HOUR, Ids, Line, Random, Servers, SimClock, SlowStore};
+use taskgate_store::law;
 use taskgate_store::ledger::Which;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -17,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use crate::client::Client;
 use crate::person;
 use crate::sim::{CLIENTS, Sim, World, limits};
-use crate::wish::Known;
+use crate::wish::Told;
 
 /// What a life is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,17 +208,19 @@ async fn call(engine: &Arc<Engine>, world: &Arc<World>, is_last: bool, seed: u64
         told.unwrap()?;
     }
     // What was cancelled by a promise is still being found out; so are effects, and people decide.
-    while is_last {
+    if !is_last {
+        return Ok(());
+    }
+    loop {
         let is_done = engine.live() == 0
             && nothing_left(engine, Which::Reconciling).await
             && nothing_left(engine, Which::Waiting).await
             && world.server.is_quiet();
         if is_done {
-            break;
+            return Ok(());
         }
         sleep(Duration::from_secs(5)).await;
     }
-    Ok(())
 }
 
 async fn nothing_left(engine: &Arc<Engine>, which: Which) -> bool {
@@ -245,8 +248,20 @@ async fn come_back(engine: &Arc<Engine>, world: &Arc<World>) -> Result<(), Strin
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
         }
-        while by != Known::ByNothing {
+        let is_free = by == Told::Key && world.entry(&id).as_ref().is_some_and(law::gives_key_free);
+        if by == Told::Nothing {
+            continue;
+        }
+        loop {
             let new = world.wishes.lock()[index].call();
+            if is_free {
+                // It certainly did nothing, and whoever calls now is the first.
+                match engine.earlier(&new).await {
+                    Ok(None) => break,
+                    Ok(Some(other)) => return Err(format!("R4.6: a key is not free: {other:?}")),
+                    Err(_) => continue,
+                }
+            }
             match engine.submit(new, Arc::new(Line(world.server.clone()))).await {
                 Ok(Submitted::Known(entry)) if entry.task == id => {
                     world.tally.count("a late duplicate that was told what is known");

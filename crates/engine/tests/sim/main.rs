@@ -59,6 +59,7 @@ const SEEN: &[&str] = &[
     "a duplicate whose task was gone",
     "a failed status read",
     "a fence",
+    "a key given free and taken again",
     "a key that the server knew",
     "a late duplicate that was told what is known",
     "a late request",

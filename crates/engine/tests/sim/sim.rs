@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use taskgate_core::id::TaskId;
 use taskgate_core::recovery::Survival;
@@ -11,11 +12,13 @@ use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_engine::clock::Clock;
 use taskgate_engine::limits::Limits;
 use taskgate_sim::{Flow, HOUR, History, Post, Random, Server, SimClock, Tally};
+use taskgate_store::ledger::{LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
+use taskgate_store::{Store, law};
 
 use crate::client::Answers;
 use crate::life::{Life, Purpose};
-use crate::wish::Wish;
+use crate::wish::{Told, Wish};
 
 pub(crate) const CLIENTS: usize = 3;
 const CALLS: usize = 3;
@@ -60,6 +63,25 @@ impl World {
         };
         let before = self.jumped.swap(jumped, Ordering::SeqCst);
         self.tally.count(if jumped > before { "a clock put forward" } else { "a clock put back" });
+    }
+
+    /// What the ledger has of a task.
+    pub(crate) fn entry(&self, id: &TaskId) -> Option<LedgerEntry> {
+        // The store in memory answers at once.
+        let entries = self.store.operations(Which::All, None, 1_000).now_or_never()?.ok()?;
+        entries.into_iter().find(|entry| entry.task == *id)
+    }
+
+    /// Another task has the key of this wish's: that may be only if it was certain that the first did nothing (INV-16, R4.6).
+    pub(crate) fn given_free(&self, wish: &mut Wish) -> Result<(), String> {
+        let entry = wish.id.as_ref().and_then(|id| self.entry(id));
+        let is_free = wish.by == Told::Key && entry.as_ref().is_some_and(law::gives_key_free);
+        if !is_free {
+            return Err(format!("INV-16: one key or frame, two tasks: {}, {entry:#?}", wish.name()));
+        }
+        self.tally.count("a key given free and taken again");
+        wish.begin_anew();
+        Ok(())
     }
 
     /// By which name the server knows the call of this task.

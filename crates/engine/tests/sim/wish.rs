@@ -13,11 +13,11 @@ use taskgate_store::record::{Call, Conflict, Frame, Front, Key, Object, Record};
 
 /// How a client says that a call is the one it made before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Known {
-    ByKey,
-    ByFrame,
+pub(crate) enum Told {
+    Key,
+    Frame,
     /// It cannot. What it lost the answer to is gone for it, and it may call anew.
-    ByNothing,
+    Nothing,
 }
 
 /// What a client wants done, and what it knows of it. It survives the gateway.
@@ -28,7 +28,7 @@ pub(crate) struct Wish {
     pub(crate) replay: Replay,
     pub(crate) flow: Option<Flow>,
     conflict: Option<Conflict>,
-    pub(crate) by: Known,
+    pub(crate) by: Told,
     /// Its handle is short-lived: it may be gone before anybody looks.
     pub(crate) is_short: bool,
     /// How often it was called anew, because nobody could say what became of the call before.
@@ -36,6 +36,8 @@ pub(crate) struct Wish {
     /// The call may have been recorded, and its client knows no id.
     pub(crate) is_begun: bool,
     pub(crate) id: Option<TaskId>,
+    /// The tasks whose key was given free before, since they certainly did nothing.
+    pub(crate) earlier: Vec<TaskId>,
     /// The newest version that its client saw, and the ending, once there was one.
     version: u64,
     pub(crate) ending: Option<Ending>,
@@ -61,9 +63,9 @@ impl Wish {
             _ => None,
         };
         let by = match random.below(4) {
-            0 => Known::ByFrame,
-            1 => Known::ByNothing,
-            _ => Known::ByKey,
+            0 => Told::Frame,
+            1 => Told::Nothing,
+            _ => Told::Key,
         };
         Wish {
             client,
@@ -77,6 +79,7 @@ impl Wish {
             anew: 0,
             is_begun: false,
             id: None,
+            earlier: vec![],
             version: 0,
             ending: None,
         }
@@ -94,6 +97,12 @@ impl Wish {
     /// The names under which it was called before, and given up.
     pub(crate) fn given_up(&self) -> impl Iterator<Item = String> {
         (0..self.anew).map(|anew| format!("c{}n{}a{anew}", self.client, self.number))
+    }
+
+    /// Its key was given free, and another task has it.
+    pub(crate) fn begin_anew(&mut self) {
+        self.earlier.extend(self.id.take());
+        (self.version, self.ending) = (0, None);
     }
 
     /// Nobody can say what became of the call, and its client has no way to ask.
@@ -116,17 +125,17 @@ impl Wish {
                 tool: if self.flow.is_some() { PAY } else { "t" }.to_owned(),
                 params: Bytes::from(name.clone().into_bytes()),
                 digest: [name.len() as u8; 32],
-                key: (self.by == Known::ByKey).then(|| Key::of_caller(name)),
+                key: (self.by == Told::Key).then(|| Key::of_caller(name)),
                 intent,
                 offers: String::new(),
                 asking: Asking::Held,
-                frame: (self.by == Known::ByFrame)
-                    .then(|| Frame { attachment: [self.client as u8; 16], sequence: self.number as u64 }),
+                frame: (self.by == Told::Frame)
+                    .then_some(Frame { attachment: [self.client as u8; 16], sequence: self.number as u64 }),
             },
             effect: self.effect,
             replay: self.replay,
             ttl: Some(if self.is_short { Millis::secs(20) } else { Millis::hours(48) }),
-            join: if self.by == Known::ByKey { Join::SameKey } else { Join::Never },
+            join: if self.by == Told::Key { Join::SameKey } else { Join::Never },
         }
     }
 
