@@ -170,7 +170,8 @@ impl Client {
                 None => {
                     if timeout(PATIENCE, handle.changed()).await.is_err() {
                         let record = handle.record();
-                        return Err(format!("INV-35, INV-02: nobody was woken: {:?}", record.operation));
+                        let (task, operation) = (&record.task, &record.operation);
+                        return Err(format!("INV-35, INV-02: nobody was woken: {task:?}, {operation:?}"));
                     }
                 }
             }

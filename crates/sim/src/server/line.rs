@@ -45,7 +45,7 @@ impl Back for Line {
             let left = STEP + STEP * state.random.below(WAY_MAX) as u64;
             let request = Request { tool: call.tool, call: name, key: call.key, answer, says };
             state.air.push((left, request));
-            self.0.stirred.notify_one();
+            self.0.stirred.notify_waiters();
         }
         // The connection may break before anything comes, with the request still on its way.
         let breaks = state.random.one_in(10).then(|| 20 + state.random.below(1_000) as u64);
@@ -103,7 +103,7 @@ impl Back for Line {
         let entry = state.books.entry(&work.call);
         entry.questions.entry(back_key.to_owned()).or_default().insert(words(reply));
         work.asks.take_if(|asked| asked == back_key);
-        self.0.stirred.notify_one();
+        self.0.stirred.notify_waiters();
         if fate == 1 {
             self.0.tally.count("an answer that arrived and was not acknowledged");
             return Err(LookError::Transient("the acknowledgement did not arrive".to_owned()));

@@ -152,8 +152,12 @@ impl Server {
     /// The time of the line and the server. It never ends; it goes with its runtime.
     pub async fn run(self: Arc<Self>) {
         loop {
+            let stirred = self.stirred.notified();
+            tokio::pin!(stirred);
+            stirred.as_mut().enable();
+            // A process that was stopped has its own of these, so all of them are woken.
             if self.is_idle() {
-                self.stirred.notified().await;
+                stirred.await;
             }
             tokio::time::sleep(Duration::from_millis(STEP)).await;
             self.step();
