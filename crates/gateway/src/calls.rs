@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use taskgate_core::gate::{self, Asking, BackTasks, Carry, Facts, Recording, Route, TaskSupport};
+use taskgate_core::id::OperationId;
 use taskgate_core::operation::Effect;
 use taskgate_core::task::CancelRule;
 use taskgate_core::time::Millis;
@@ -16,7 +17,7 @@ use taskgate_store::Join;
 use taskgate_store::record::{Call, Front, Intent, Key};
 use taskgate_wire::dialect::a;
 use taskgate_wire::header;
-use taskgate_wire::json;
+use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::meta::META;
 use taskgate_wire::mrtr::{self, Retry};
 use taskgate_wire::rpc_error::RpcError;
@@ -301,7 +302,7 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
             () = tokio::time::sleep_until(until) => {
                 if checked.route == Route::Sync {
                     flight.stop();
-                    return Err(checked.out_of_time());
+                    return Err(checked.out_of_time(None));
                 }
                 let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
                 return Box::pin(adopt(checked, flight.take(), None, Wait::Lasted)).await;
@@ -572,19 +573,23 @@ impl Checked<'_> {
     }
 
     /// What a call is told that may be answered inline or not at all, and was not in time.
-    pub(crate) fn out_of_time(&self) -> Failure {
+    pub(crate) fn out_of_time(&self, operation: Option<&OperationId>) -> Failure {
         let secs = self.patience().as_millis().div_ceil(1000);
-        let (told, outcome) = match self.policy.effect {
-            Effect::ReadOnly => ("", ""),
-            Effect::Reversible | Effect::Consequential => {
-                ("; whether it had an effect is unknown", "{\"outcome\":\"unknown\"}")
-            }
+        let told = match self.policy.effect {
+            Effect::ReadOnly => "",
+            Effect::Reversible | Effect::Consequential => "; whether it had an effect is unknown",
         };
         let message = format!(
             "{} did not end within {secs} s and was asked to stop{told}",
             SafeText::new(&self.tool, 80)
         );
         let error = RpcError::internal(message);
-        Failure::Ours(if outcome.is_empty() { error } else { error.with_data(outcome) })
+        Failure::Ours(match operation {
+            None => error,
+            Some(id) => error.with_data(format!(
+                "{{\"reason\":\"sync_budget\",\"outcome\":\"unknown\",\"operation\":{}}}",
+                string_literal(&id.0)
+            )),
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use taskgate_core::gate::{Carry, Route};
-use taskgate_core::operation::Stage;
+use taskgate_core::operation::{Effect, Stage};
 use taskgate_core::task::{CancelRule, Ending, Fault, Found, Question, QuestionKey};
 use taskgate_engine::{Handle, Signal};
 use taskgate_store::record::Record;
@@ -113,7 +113,9 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
                 }
                 if checked.route == Route::Sync {
                     checked.cancel(&handle, CancelRule::Wish);
-                    return Err(checked.out_of_time());
+                    let record = handle.record();
+                    let has_effect = record.operation.effect != Effect::ReadOnly;
+                    return Err(checked.out_of_time(has_effect.then_some(&record.operation_id)));
                 }
                 return Ok(lasts(checked, &handle, start, asked));
             }

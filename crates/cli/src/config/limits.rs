@@ -79,6 +79,18 @@ impl RawLimits {
         ]
     }
 
+    /// Spans that must not be 0.
+    pub(crate) fn spans(&self) -> [(&'static str, Span); 6] {
+        [
+            ("create_time", self.create_time),
+            ("status_read_time", self.status_read_time),
+            ("result_time", self.result_time),
+            ("reconcile_time", self.reconcile_time),
+            ("webhook_time", self.webhook_time),
+            ("deadline", self.deadline),
+        ]
+    }
+
     /// Spans after which something is done again, and which must not be next to nothing.
     pub(crate) fn rhythms(&self) -> [(&'static str, Span); 7] {
         [

@@ -12,6 +12,7 @@ use taskgate_workflow::{
 
 use super::raw::RawEffect;
 use super::raw_workflow::{RawAlgorithm, RawIssuer, RawProbe, RawSignature};
+use super::units::Span;
 use super::workflow::{EVERY, FIRST, Reader};
 
 /// Headers that are ours, the transport's, or somebody's credentials.
@@ -255,7 +256,8 @@ impl Reader<'_> {
             let what = format!("`every` is {every}, which keeps the system of record busy for nothing");
             self.fault(&["probe", "every"], what, "use \"1s\" or more");
         }
-        if let Some(first) = raw.first.filter(|first| first.0 >= time.0) {
+        let first = raw.first.unwrap_or(Span(FIRST));
+        if first.0 >= time.0 {
             let what = format!("`first` is {first}, and the budget for all looks is {time}");
             self.fault(&["probe", "first"], what, "shorten `first`, or lengthen `budget_time`");
         }
@@ -405,6 +407,10 @@ impl Reader<'_> {
                 );
                 self.fault(&[key], what, "add a probe with `not_applied_when`, or take it away");
             }
+        }
+        if raw.settle.is_some_and(|settle| settle.0 == Millis(0)) {
+            let what = "`settle` is 0s: a request that is on its way when its connection ends would count as never arriving";
+            self.fault(&["settle"], what, "say how long one may be on its way, such as settle = \"10m\"");
         }
         if let (Some(settle), Some(probe)) = (raw.settle, &raw.probe) {
             let budget = probe.budget_time.unwrap_or(self.around.limits.reconcile_time);

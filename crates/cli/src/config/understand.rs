@@ -231,6 +231,15 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> Limits {
         let (what, help) = workflow::too_short("result_inline", raw.result_inline);
         faults.push(Fault::new(&["limits", "result_inline"], what, help));
     }
+    for (name, value) in raw.spans() {
+        if value.0 == Millis(0) {
+            faults.push(Fault::new(
+                &["limits", name],
+                format!("`{name}` is {value}, in which nothing can be done"),
+                "use \"1s\" or more",
+            ));
+        }
+    }
     for (name, value) in raw.rhythms() {
         if value.0 < Millis(50) {
             faults.push(Fault::new(

@@ -325,7 +325,13 @@ impl Reader<'_> {
             let what = format!("`deadline` is {deadline}, longer than `ttl_max` ({longest})");
             self.fault(&["deadline"], what, "shorten `deadline`, or lengthen `ttl_max`");
         }
-        for (key, span) in [("ttl_max", raw.ttl_max), ("deadline", raw.deadline)] {
+        for (key, span) in [
+            ("ttl_max", raw.ttl_max),
+            ("deadline", raw.deadline),
+            ("create_time", raw.create_time),
+            ("status_read_time", raw.status_read_time),
+            ("result_time", raw.result_time),
+        ] {
             if let Some(span) = span.filter(|span| span.0 < TIME_MIN) {
                 let what = format!("`{key}` is {span}, in which nothing can be done");
                 self.fault(&[key], what, "use \"1s\" or more");

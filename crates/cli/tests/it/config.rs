@@ -110,6 +110,7 @@ keep_alive = "1ms"
 ttl_max = "8d"
 evidence = "2d"
 lookups_system = 0
+reconcile_time = "0s"
 [servers.a]
 command = "a"
 "#

@@ -319,3 +319,22 @@ fn a_server_with_workflows_is_not_served_without_them() {
     // A server of the same file that has none is served: its host has gone already.
     assert_eq!(run("bank").status.code(), Some(0));
 }
+
+#[test]
+fn a_rule_that_looks_for_a_key_that_a_call_need_not_have_is_advised_against() {
+    let text = r#"[servers.bank]
+url = "http://127.0.0.1:9/mcp"
+[workflows.payments]
+server = "bank"
+tools = ["pay"]
+probe = { get = "http://127.0.0.1:9/payments/{key}", applied_when = "status == 200" }
+"#;
+    let folder = folder(&[("taskgate.toml", text)]);
+    let told = said(&run_in(folder.path(), &["config", "check", "taskgate.toml"]));
+    assert!(told.starts_with("exit 0"), "{told}");
+    assert!(told.contains("advice: workflows.payments.probe: it looks for `key`"), "{told}");
+    let by_operation = text.replace("{key}", "{operation}");
+    std::fs::write(folder.path().join("taskgate.toml"), by_operation).unwrap();
+    let told = said(&run_in(folder.path(), &["config", "check", "taskgate.toml"]));
+    assert!(!told.contains("advice"), "{told}");
+}

@@ -253,11 +253,11 @@ impl Found {
 
 fn not_applied(standing: Standing) -> &'static str {
     match standing {
-        Standing::Fenced => "the system of record agreed to take the request no more, and has not the effect",
+        Standing::Fenced => "the system of record agreed to take the request no more, and has no such effect",
         Standing::Settled => {
-            "the system of record has not the effect, and what could still arrive has had its time"
+            "the system of record has no such effect, and what could still arrive has had its time"
         }
-        Standing::Open => "the system of record has not the effect, and the request may still arrive",
+        Standing::Open => "the system of record has no such effect, and the request may still arrive",
     }
 }
 

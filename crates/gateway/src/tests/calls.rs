@@ -380,7 +380,9 @@ async fn r2_6_mode_sync_stops_the_call_at_the_budget_and_says_so() {
     }
     let rig = Rig::with(config).await;
     let said = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await.json();
-    assert_eq!(said["error"]["data"]["outcome"], "unknown", "{said}");
+    let operation = rig.records().await[0].operation_id.0.clone();
+    let data = json!({"reason": "sync_budget", "outcome": "unknown", "operation": operation});
+    assert_eq!(said["error"]["data"], data, "{said}");
     rig.fake.has_stopped(1).await;
     let said = rig.modern("tools/call", with_tasks(), json!({"name": "progress"})).await.json();
     assert_eq!(said["error"]["code"], -32603);

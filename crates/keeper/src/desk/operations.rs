@@ -95,11 +95,13 @@ impl Desk {
 
     pub(super) async fn resolve(&self, word: Word) -> Result<Operation, String> {
         let Word { id, applied, name, reason, correct } = word;
-        for (what, text) in [("name", &name), ("reason", &reason)] {
+        let cures =
+            [("name", &name, "use a shorter one"), ("reason", &reason, "say where the full account is")];
+        for (what, text, cure) in cures {
             // A cut text would stand as evidence for ever.
             if text.trim().len() > TEXT_BYTES_MAX {
                 return Err(format!(
-                    "the {what} has {} bytes, and at most {TEXT_BYTES_MAX} are kept; say where the full account is",
+                    "the {what} has {} bytes, and at most {TEXT_BYTES_MAX} are kept; {cure}",
                     text.trim().len()
                 ));
             }

@@ -267,7 +267,7 @@ async fn a_system_of_record_that_changes_its_mind_is_believed_when_it_has_the_ef
     let record = handle.over().await;
     assert_eq!(record.operation.stage, CONFIRMED);
     let history = town.history(&record.operation_id).await;
-    assert!(history.contains("has not the effect, and the request may still arrive"), "{history}");
+    assert!(history.contains("has no such effect, and the request may still arrive"), "{history}");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(town.operation(&record.operation_id).await.stage, CONFIRMED, "and stays so");
     assert_eq!(town.looks.asked(), 4);
