@@ -21,21 +21,30 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Sharing;
 use crate::core::{Ask, Core, IDEMPOTENCY_KEY, Said};
 use crate::heard::Heard;
-use crate::http::{Care, Mirrored};
+use crate::http::{Care, Mirrored, Trace};
 use crate::opening::read_error;
 use crate::tasks::look_of;
 use crate::traffic::Sort;
 
-type Events = mpsc::UnboundedSender<BackEvent>;
+/// What an exchange of ours has beside the call itself.
+pub(crate) struct Line {
+    /// Where what the server says before the end goes.
+    pub(crate) events: mpsc::UnboundedSender<BackEvent>,
+    /// Cancelled when nobody waits any more.
+    pub(crate) stop: CancellationToken,
+    /// Learns over which connections it goes.
+    pub(crate) trace: Arc<Trace>,
+}
 
 /// Makes the call and gives its end.
-pub(crate) async fn call(core: Arc<Core>, call: Outgoing, events: Events, stop: CancellationToken) -> Answer {
+pub(crate) async fn call(core: Arc<Core>, call: Outgoing, line: Line) -> Answer {
+    let stop = &line.stop;
     let form = core.form(&call.tool, call.asking);
-    let said = core.send_call(&call, form, &events, &stop, Vec::new()).await;
+    let said = core.send_call(&call, form, &line, Vec::new()).await;
     let answer = match core.other_form(&call.tool, form, &said.heard) {
         Some(other) => {
             tracing::debug!(server = core.config.name.0, "a call is repeated in the other form");
-            let again = core.send_call(&call, other, &events, &stop, Vec::new()).await;
+            let again = core.send_call(&call, other, &line, Vec::new()).await;
             if core.other_form(&call.tool, other, &again.heard).is_some() || !is_heard(&again.heard) {
                 // It was not the form: the first refusal says what it was. Neither was carried out.
                 let first = core.judge(form, said, true);
@@ -47,7 +56,7 @@ pub(crate) async fn call(core: Arc<Core>, call: Outgoing, events: Events, stop: 
         }
         None => match core.mirroring_headers(&call, &said.heard).await {
             Some(headers) => {
-                let again = core.send_call(&call, form, &events, &stop, headers).await;
+                let again = core.send_call(&call, form, &line, headers).await;
                 core.judge(form, again, false)
             }
             None => core.judge(form, said, false),
@@ -150,14 +159,8 @@ impl Core {
         table.and_then(|table| table.get(tool).map(|facts| facts.support))
     }
 
-    async fn send_call(
-        &self,
-        call: &Outgoing,
-        form: Asking,
-        events: &Events,
-        stop: &CancellationToken,
-        headers: Mirrored,
-    ) -> Said {
+    async fn send_call(&self, call: &Outgoing, form: Asking, line: &Line, headers: Mirrored) -> Said {
+        let stop = &line.stop;
         // Augmented calls name their task when they ask; only the others need to be alone (design 5).
         let _turn = match (&self.lane, form) {
             (Some(lane), Asking::Held | Asking::Directed) => {
@@ -204,10 +207,11 @@ impl Core {
             key_header: self.key_header(call),
             care: Care::Once,
             patience: is_augmented.then_some(self.config.open_timeout),
-            events: Some(events.clone()),
+            events: Some(line.events.clone()),
             session: None,
             // an augmented call is not cancelled; its task is, once its id is known.
             stop: (!is_augmented).then_some(stop),
+            trace: Some(line.trace.clone()),
         })
         .await
     }

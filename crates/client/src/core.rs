@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use taskgate_core::gate::TaskSupport;
 use taskgate_core::time::{Millis, UnixMillis};
-use taskgate_engine::back::BackEvent;
+use taskgate_engine::back::{BackEvent, Ended};
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::message;
 use taskgate_wire::meta::{
@@ -28,7 +28,7 @@ use crate::config::{Options, ServerConfig};
 use crate::guard::Guard;
 use crate::heard::Heard;
 use crate::hears::Voice;
-use crate::http::{Care, Mirrored, mirrored};
+use crate::http::{Care, Mirrored, Trace, mirrored};
 use crate::link::{HttpLink, Link, Posting, cancelled};
 use crate::manifest::Manifest;
 use crate::opening::{Opened, Opening, client_info};
@@ -129,6 +129,8 @@ pub(crate) struct Ask<'a> {
     /// Another MCP session than the present one.
     pub(crate) session: Option<Arc<str>>,
     pub(crate) stop: Option<&'a CancellationToken>,
+    /// What learns over which connections it goes.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 impl<'a> Ask<'a> {
@@ -154,6 +156,7 @@ impl<'a> Ask<'a> {
             events: None,
             session: None,
             stop: None,
+            trace: None,
         }
     }
 }
@@ -234,6 +237,15 @@ impl Core {
         match &self.link {
             Link::Pipe(_) => None,
             Link::Http(http) => http.session(),
+        }
+    }
+
+    /// Resolves when the server's process is gone, and all that it had under way with it. `None` for a server that is
+    /// no process of ours. It keeps nothing open.
+    pub(crate) fn process_ended(&self) -> Option<Ended> {
+        match &self.link {
+            Link::Pipe(process) => Some(Box::pin(process.ending())),
+            Link::Http(_) => None,
         }
     }
 
@@ -442,6 +454,7 @@ impl Core {
                     // Behind our own, which tells the server.
                     patience: ask.patience.map(|patience| patience + Duration::from_secs(1)),
                     is_resumable: !is_modern,
+                    trace: ask.trace.clone(),
                 };
                 let exchange = http.exchange(&self.traffic, id, body, posting);
                 tokio::pin!(exchange);

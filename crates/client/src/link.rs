@@ -10,7 +10,9 @@ use taskgate_wire::{RequestId, Version};
 use tokio::task::AbortHandle;
 
 use crate::heard::Heard;
-use crate::http::{Care, Endpoint, Got, Job, Mirrored, Outgoing, SendError, exchange, listen, mirrored};
+use crate::http::{
+    Care, Endpoint, Got, Job, Mirrored, Outgoing, SendError, Trace, exchange, listen, mirrored,
+};
 use crate::stdio::Process;
 use crate::traffic::Traffic;
 
@@ -83,6 +85,7 @@ impl HttpLink {
             key: how.key,
             session: how.session,
             patience: how.patience,
+            trace: how.trace,
             ..Outgoing::post(body, how.care)
         };
         exchange(&self.endpoint, traffic, Job { id, outgoing, is_resumable: how.is_resumable }).await
@@ -144,6 +147,7 @@ pub(crate) struct Posting {
     pub(crate) care: Care,
     pub(crate) patience: Option<std::time::Duration>,
     pub(crate) is_resumable: bool,
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 /// `notifications/cancelled` for a request of ours (A-092, B-052).

@@ -102,6 +102,7 @@ impl Opening<'_> {
             care: Care::Again,
             patience: Some(self.config.open_timeout),
             is_resumable: true,
+            trace: None,
         };
         let exchange = link.exchange(self.traffic, id, body, posting);
         let answered = timeout(self.config.open_timeout, exchange).await;
@@ -201,6 +202,7 @@ impl Opening<'_> {
             care: Care::Again,
             patience: Some(self.config.open_timeout),
             is_resumable: false,
+            trace: None,
         };
         let exchange = link.exchange(self.traffic, id, body, posting);
         match timeout(self.config.open_timeout, exchange).await {

@@ -1,15 +1,19 @@
 //! A session with a server, as the engine and the gateway see it.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use taskgate_core::gate::BackTasks;
 use taskgate_core::operation::Upstream;
 use taskgate_core::task::QuestionKind;
-use taskgate_engine::back::{Answer, Back, InFlight, Look, LookError, Outgoing, Reply, Unreachable, Visit};
+use taskgate_engine::back::{
+    Answer, Back, Ended, InFlight, Look, LookError, Outgoing, Reply, Unreachable, Visit,
+};
 use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::listing::{Cache, read_tools};
 use taskgate_wire::rpc_error::code;
@@ -20,11 +24,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::asker::Asker;
-use crate::call::call;
+use crate::call::{Line, call};
 use crate::config::Sharing;
 use crate::core::{Ask, Core};
 use crate::heard::Heard;
-use crate::http::Care;
+use crate::http::{Care, Trace};
 use crate::manifest::Manifest;
 use crate::notice::Notice;
 use crate::opening::read_error;
@@ -163,16 +167,33 @@ impl Back for Session {
     /// dropping the answer closes the stream, which cancels the call (B-037).
     fn call(&self, outgoing: Outgoing) -> InFlight {
         let (sender, events) = mpsc::unbounded_channel();
-        let stop = CancellationToken::new();
-        let answer = Box::pin(call(self.core.clone(), outgoing, sender, stop.clone()));
-        InFlight { answer, events, stop }
+        let (stop, trace) = (CancellationToken::new(), Arc::new(Trace::default()));
+        let line = Line { events: sender, stop: stop.clone(), trace: trace.clone() };
+        let let_go = CancellationToken::new();
+        let closed: Ended = match self.core.process_ended() {
+            Some(ended) => ended,
+            None => {
+                let let_go = let_go.clone();
+                Box::pin(async move {
+                    let_go.cancelled().await;
+                    trace.gone().await;
+                })
+            }
+        };
+        let (core, held) = (self.core.clone(), let_go.drop_guard());
+        let answer = Box::pin(async move {
+            let answer = call(core, outgoing, line).await;
+            drop(held);
+            answer
+        });
+        InFlight { answer, events, stop, closed }
     }
 
     fn attend(&self, upstream: &Upstream) -> Option<InFlight> {
         let (sender, events) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let (core, upstream) = (self.core.clone(), upstream.clone());
-        let answer: futures_util::future::BoxFuture<'static, Answer> = if core.is_modern() {
+        let answer: BoxFuture<'static, Answer> = if core.is_modern() {
             if !core.pushes_tasks.load(Ordering::Relaxed) {
                 return None;
             }
@@ -180,7 +201,8 @@ impl Back for Session {
         } else {
             Box::pin(core.hold_result(upstream, sender, stop.clone()))
         };
-        Some(InFlight { answer, events, stop })
+        let closed = self.core.process_ended().unwrap_or_else(|| Box::pin(pending()));
+        Some(InFlight { answer, events, stop, closed })
     }
 
     async fn look(&self, upstream: &Upstream) -> Result<Look, LookError> {
@@ -219,6 +241,10 @@ impl Back for Session {
 
     async fn cancel(&self, upstream: &Upstream) -> Result<(), LookError> {
         self.core.cancel_task(upstream).await
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        self.core.process_ended()
     }
 }
 

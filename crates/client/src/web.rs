@@ -92,7 +92,7 @@ impl WebClient {
         }
         *request.method_mut() = method;
         let pool = self.pool(&origin_of(url), &uri)?;
-        let sent = pool.send(request, Care::Again, None).await;
+        let sent = pool.send(request, Care::Again, None, None).await;
         let (response, lease) = sent.map_err(|error| match error {
             SendError::NeverSent(why) | SendError::Lost(why) => why,
         })?;

@@ -1,5 +1,6 @@
 //! The side towards servers, as the engine sees it. The `client` crate implements it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -97,6 +98,12 @@ pub trait Back: Send + Sync + 'static {
     /// Asks the server to cancel its task. That the server has no such method, or that the task is final, is no
     /// error.
     async fn cancel(&self, upstream: &Upstream) -> Result<(), LookError>;
+
+    /// Resolves when the server's process is gone, and with it all work that it had under way. `None` for a server whose
+    /// end nobody here can see.
+    fn ended(&self) -> Option<Ended> {
+        None
+    }
 }
 
 /// A `tools/call` on its way out.
@@ -128,6 +135,9 @@ pub struct Round {
     pub state: Option<Bytes>,
 }
 
+/// Resolves at the end of something, and keeps it in no way from ending.
+pub type Ended = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
 /// An exchange that is under way.
 pub struct InFlight {
     /// Resolves once, with the end of the exchange.
@@ -137,6 +147,13 @@ pub struct InFlight {
     /// Cancel it to have the server told, by its transport's means, that nobody waits any more. The answer may
     /// still come.
     pub stop: CancellationToken,
+    /// Resolves once it is proved that nothing of it can still be sent or begun, where there is no answer that says so:
+    /// over HTTP when `answer` is resolved or dropped and its connection is closed, on a pipe when the server's process is
+    /// gone. Pends for ever where nobody can tell. It keeps nothing open by itself.
+    ///
+    /// # Source
+    /// notes 2.3, 3.4
+    pub closed: Ended,
 }
 
 impl InFlight {
@@ -144,7 +161,12 @@ impl InFlight {
     #[must_use]
     pub fn ready(answer: Answer) -> InFlight {
         let (_, events) = mpsc::unbounded_channel();
-        InFlight { answer: Box::pin(std::future::ready(answer)), events, stop: CancellationToken::new() }
+        InFlight {
+            answer: Box::pin(std::future::ready(answer)),
+            events,
+            stop: CancellationToken::new(),
+            closed: Box::pin(std::future::ready(())),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::back::{Accepted, Answer, Back, BackEvent, BackKey, InFlight, Outgoing, Reply, Round};
 use crate::draft::Draft;
 use crate::engine::Engine;
+use crate::farewell::{Listening, Loose};
 use crate::handle::{Live, Order, Signal};
 use crate::ledger::{End, conclude};
 use crate::reconcile::counts;
@@ -68,6 +70,10 @@ pub(crate) struct Driver {
     /// Whether the running place is still ours.
     pub(crate) holds_place: bool,
     pub(crate) give_up_at: Option<Instant>,
+    /// What was let go without an answer, of this call and in this process.
+    pub(crate) loose: Loose,
+    /// What is still listened to though the task is over.
+    pub(crate) listening: Option<Listening>,
 }
 
 /// How holding an exchange ended.
@@ -101,10 +107,13 @@ pub(crate) async fn run(
         repeats: 0,
         holds_place: true,
         give_up_at: None,
+        loose: Loose::default(),
+        listening: None,
     };
     driver.begin(start).await;
     driver.release();
     driver.live.undriven();
+    driver.leave();
     let (engine, live) = (&driver.engine, &driver.live);
     engine.end_if_found(live).await;
     if !counts(&live.record()) {
@@ -150,7 +159,7 @@ impl Driver {
             && self.is_cancelled()
         {
             // It was sent before a crash, and nobody wants it sent again.
-            self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
+            self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
             return false;
         }
         if record.task.ending().is_some() {
@@ -209,8 +218,8 @@ impl Driver {
             } else {
                 (Do::Lose(Doubt::AnswerLost), Fault::OutcomeUnknown(why))
             };
-            // What was sent before was sent before a crash: its process is gone.
-            self.conclude(End::of(told, Ending::Faulted(fault), true)).await;
+            // What was sent before a crash is over: the process that sent it is gone.
+            self.end(told, Ending::Faulted(fault)).await;
             return None;
         }
     }
@@ -344,7 +353,7 @@ impl Driver {
 
     /// Holds an exchange until it ends, serving its events and the clients' orders meanwhile.
     async fn hold(&mut self, in_flight: InFlight) -> Held {
-        let InFlight { mut answer, mut events, stop } = in_flight;
+        let InFlight { mut answer, mut events, stop, closed } = in_flight;
         let deadline = self.until(self.live.record().deadline);
         let stopping = self.engine.stopping.clone();
         let mut open = true;
@@ -371,11 +380,13 @@ impl Driver {
                 () = sleep_until(deadline) => {
                     self.give_up_asking();
                     stop.cancel();
-                    // The server is told before the exchange is let go.
-                    let farewell = self.grace();
-                    tokio::spawn(async move {
-                        let _held = (tokio::time::timeout(farewell, answer).await, stop);
-                    });
+                    // What has not left yet is taken back, and then it is certain that nothing was done.
+                    match std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
+                        Poll::Ready(unsent @ Answer::NeverSent(_)) => break Held::Answered(unsent),
+                        Poll::Ready(late) => self.listen(Box::pin(std::future::ready(late)), closed),
+                        // The server is told before the exchange is let go.
+                        Poll::Pending => self.listen(answer, closed),
+                    }
                     self.asks.clear();
                     return Held::DeadlinePassed;
                 }
@@ -385,6 +396,14 @@ impl Driver {
         };
         self.rest(&mut events);
         self.asks.clear();
+        match held {
+            Held::Answered(Answer::Lost(_)) | Held::Unanswered => {
+                drop(answer);
+                self.loose.add(closed);
+            }
+            // The server is done with it, or it never left.
+            Held::Answered(_) | Held::DeadlinePassed | Held::Stopping => {}
+        }
         held
     }
 
@@ -509,7 +528,7 @@ impl Driver {
         while !open.is_empty() {
             if self.is_cancelled() {
                 // The server answered by its questions, and waits for nothing.
-                self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
+                self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
                 return None;
             }
             tokio::select! {
@@ -529,7 +548,7 @@ impl Driver {
                             }
                             Err(why) => {
                                 let ending = Ending::Faulted(Fault::NoAnswer(why));
-                                self.conclude(End::of(Do::Lose(Doubt::Cancelled), ending, true)).await;
+                                self.end(Do::Lose(Doubt::Cancelled), ending).await;
                                 return None;
                             }
                         }
@@ -616,8 +635,7 @@ impl Driver {
                 Ending::Faulted(Fault::UpstreamFault("the server goes round in circles".to_owned())),
             ),
         };
-        // Whatever it was, it was the last of this exchange: the server answered, or its connection is gone.
-        let is_closed = true;
+        let is_closed = self.are_over().await;
         let receipt = self.receipt(&ending);
         self.conclude(End { told, ending, is_closed, receipt }).await;
     }
@@ -643,14 +661,20 @@ impl Driver {
         }
     }
 
-    /// Ends the task, unless a promise ended it before, and tells the operation in the same commit. The exchange may go
-    /// on behind our back.
+    /// Whether all exchanges of this call are proved over: answered, or closed. Those of before a crash are, since the
+    /// process that held them is gone. What is still listened to is not.
+    async fn are_over(&mut self) -> bool {
+        self.listening.is_none() && self.loose.are_over().await
+    }
+
+    /// Ends the task, unless a promise ended it before, and tells the operation in the same commit.
     pub(crate) async fn end(&mut self, told: Do, ending: Ending) {
-        self.conclude(End::of(told, ending, false)).await;
+        let is_closed = self.are_over().await;
+        self.conclude(End::of(told, ending, is_closed)).await;
     }
 
     /// Writes down how the exchange ended: see [`conclude`].
-    pub(crate) async fn conclude(&mut self, end: End) {
+    async fn conclude(&mut self, end: End) {
         let rules = self.engine.parts.rules.clone();
         self.write(|draft| {
             // Refused only after a promised cancellation; the operation hears the news all the same (A-090, R4.4).

@@ -88,7 +88,7 @@ pub(crate) fn conclude(draft: &mut Draft, rules: &dyn Rules, end: End) -> Result
 }
 
 /// Takes a receipt in; the words of a rule that failed.
-fn receive(draft: &mut Draft, receipt: Result<Option<Receipted>, RuleFailed>) -> Option<Text> {
+pub(crate) fn receive(draft: &mut Draft, receipt: Result<Option<Receipted>, RuleFailed>) -> Option<Text> {
     match receipt {
         Ok(None) => None,
         Ok(Some(Receipted::Proof { reference, verdict })) => {
@@ -111,7 +111,7 @@ fn receive(draft: &mut Draft, receipt: Result<Option<Receipted>, RuleFailed>) ->
 ///
 /// Of a call without a workflow, only a lost answer goes to a person: an error that was answered is known to whoever made
 /// the call.
-fn inquire(draft: &mut Draft, rules: &dyn Rules, failed: Option<Text>) -> bool {
+pub(crate) fn inquire(draft: &mut Draft, rules: &dyn Rules, failed: Option<Text>) -> bool {
     let record = draft.record();
     let asks = record.call.intent.as_ref().and_then(|intent| rules.asks(&intent.workflow));
     let is_for_somebody = match (&record.operation.stage, &failed) {

@@ -12,6 +12,7 @@
 //! - `newest`: what is shown of it, and who waits for more
 //! - [`back`]: what the engine needs of the side towards servers
 //! - `drive`, `observe`: one exchange with a back, from the send to the end
+//! - `farewell`: what is still heard of an exchange after its task has ended, and that it is over
 //! - `visit`: a URL that must be visited before a call can run
 //! - [`recover`]: what is done after a crash, before anything else
 //! - `parked`: what waits for its server after one
@@ -30,6 +31,7 @@ pub mod clock;
 mod draft;
 mod drive;
 pub mod engine;
+mod farewell;
 mod fetched;
 pub mod handle;
 mod house;

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::back::{Answer, Back, BackEvent, InFlight, Look, LookError, Reply, Stand};
 use crate::drive::{Driver, asked_undeclared, refusal};
 use crate::handle::{Order, Signal};
-use crate::ledger::End;
 
 /// Messages and timestamps that change faster than this are not each worth a write.
 const WRITE_GAP: Millis = Millis::secs(1);
@@ -109,8 +108,7 @@ impl Driver {
                     if self.live.record().task.cancel_wished_at.is_some()
                         && let Ok(Look { stand: Stand::Cancelled, .. }) = observer.look().await
                     {
-                        let end = End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true);
-                        return self.conclude(end).await;
+                        return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
                     }
                     return self.ended(answer).await;
                 }
@@ -166,11 +164,14 @@ impl Driver {
                 }
                 Woken::DeadlinePassed => {
                     self.give_up_asking();
-                    self.cancel_upstream(&observer).await;
+                    self.listen_upstream(observer.back.clone(), observer.upstream.clone());
                     let ending = Ending::Faulted(Fault::DeadlinePassed);
                     return self.end(Do::Lose(Doubt::DeadlinePassed), ending).await;
                 }
-                Woken::GraceOver => return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await,
+                Woken::GraceOver => {
+                    self.loose.add_work(observer.back.ended());
+                    return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
+                }
                 Woken::Stopping => return,
             }
         }
@@ -187,6 +188,8 @@ impl Driver {
         loop {
             if let Err(spent) = budget.spend(self.now()) {
                 let fault = Fault::BudgetSpent(spent.to_string());
+                // Its task may go on where nobody sees it.
+                self.loose.add_work(None);
                 self.end(Do::Lose(Doubt::AnswerLost), Ending::Faulted(fault)).await;
                 return None;
             }
@@ -223,7 +226,7 @@ impl Driver {
                 let mut fresh = look.questions.iter().filter(|(back_key, _)| is_fresh(back_key));
                 if let Some((_, undeclared)) = fresh.find(|(_, question)| self.refuses(question).is_some()) {
                     let why = asked_undeclared(undeclared.kind);
-                    self.cancel_upstream(observer).await;
+                    self.listen_upstream(observer.back.clone(), observer.upstream.clone());
                     self.ended(Answer::Nonsense(why)).await;
                     return true;
                 }
@@ -236,7 +239,7 @@ impl Driver {
             }
             Stand::Cancelled => {
                 // The server says that it is done with it.
-                self.conclude(End::of(Do::Lose(Doubt::Cancelled), Ending::Cancelled, true)).await;
+                self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
                 true
             }
             Stand::Over => {
@@ -253,7 +256,8 @@ impl Driver {
         }
     }
 
-    /// Fetches the result of a task that is over, by the result's own budget (R5.4).
+    /// Fetches the result of a task that is over, by the result's own budget (R5.4). Whatever comes of that, the server
+    /// has said that it is done with it.
     async fn fetch(&mut self, observer: &Observer) {
         let mut budget =
             Budget::new(Purpose::Result, self.engine.parts.limits.result(&self.live.record().call));
@@ -270,7 +274,7 @@ impl Driver {
                     let why = "tasks/result was not answered by a result".to_owned();
                     return self.ended(Answer::Nonsense(why)).await;
                 }
-                Err(LookError::UnknownTask) => return self.lost_upstream().await,
+                Err(LookError::UnknownTask) => return self.lost_upstream(None).await,
                 Err(LookError::Nonsense(why)) => return self.ended(Answer::Nonsense(why)).await,
                 Ok(Answer::NeverSent(_) | Answer::Lost(_)) | Err(LookError::Transient(_)) => {}
             }
@@ -282,7 +286,12 @@ impl Driver {
     }
 
     /// The back does not know its task. One that was to be cancelled may be deleted at any moment.
-    async fn lost_upstream(&mut self) {
+    ///
+    /// `observer`: unless it was known to be over before.
+    async fn lost_upstream(&mut self, observer: Option<&Observer>) {
+        if let Some(observer) = observer {
+            self.loose.add_work(observer.back.ended());
+        }
         if self.live.record().task.cancel_wished_at.is_some() {
             return self.end(Do::Lose(Doubt::Cancelled), Ending::Cancelled).await;
         }
@@ -345,10 +354,11 @@ impl Driver {
     async fn read_failed(&mut self, observer: &mut Observer, error: LookError) -> Option<Millis> {
         match error {
             LookError::UnknownTask => {
-                self.lost_upstream().await;
+                self.lost_upstream(Some(observer)).await;
                 None
             }
             LookError::Nonsense(why) => {
+                self.loose.add_work(observer.back.ended());
                 self.ended(Answer::Nonsense(why)).await;
                 None
             }
@@ -358,6 +368,7 @@ impl Driver {
                     Ok(()) => Some(observer.reads.backoff(self.engine.parts.random.jitter())),
                     Err(spent) => {
                         let fault = Fault::BudgetSpent(spent.to_string());
+                        self.loose.add_work(observer.back.ended());
                         self.end(Do::Lose(Doubt::AnswerLost), Ending::Faulted(fault)).await;
                         None
                     }
@@ -379,7 +390,7 @@ impl Driver {
         let reply = match refusal(kind, &reply) {
             Ok(result) => Reply::Result(result),
             Err(why) => {
-                self.cancel_upstream(observer).await;
+                self.listen_upstream(observer.back.clone(), observer.upstream.clone());
                 self.end(Do::Lose(Doubt::Cancelled), Ending::Faulted(Fault::NoAnswer(why))).await;
                 return false;
             }
@@ -399,7 +410,7 @@ impl Driver {
                     return true;
                 }
                 Err(LookError::UnknownTask) => {
-                    self.lost_upstream().await;
+                    self.lost_upstream(Some(observer)).await;
                     return false;
                 }
                 Err(error @ (LookError::Transient(_) | LookError::Nonsense(_))) => {

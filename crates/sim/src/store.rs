@@ -12,7 +12,7 @@ use taskgate_core::id::{OperationId, Principal, TaskId};
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 use taskgate_power::Random;
-use taskgate_store::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
@@ -266,6 +266,9 @@ impl Store for SlowStore {
     }
     async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
         self.read(self.store.ahead_of(record)).await
+    }
+    async fn held(&self) -> Result<Vec<Held>, Error> {
+        self.read(self.store.held()).await
     }
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
         self.write("settle", self.store.settle(entry, changes)).await

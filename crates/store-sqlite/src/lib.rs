@@ -28,7 +28,7 @@ use async_trait::async_trait;
 use taskgate_core::id::{OperationId, Principal, TaskId};
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
-use taskgate_store::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::record::{Change, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
@@ -163,6 +163,10 @@ impl Store for SqliteStore {
 
     async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
         self.readers.read("look for open operations", |database| row::ahead_of(database, record))
+    }
+
+    async fn held(&self) -> Result<Vec<Held>, Error> {
+        self.readers.read("read the workflows that are held", row::held)
     }
 
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {

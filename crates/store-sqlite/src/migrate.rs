@@ -78,6 +78,13 @@ const STEPS: &[Step] = &[
         sql: include_str!("../migrations/0004_ledger.sql"),
     },
     Step { number: 5, name: "untold", columns: &[], sql: include_str!("../migrations/0005_untold.sql") },
+    Step { number: 6, name: "open", columns: &[], sql: include_str!("../migrations/0006_open.sql") },
+    Step {
+        number: 7,
+        name: "workflows",
+        columns: &[],
+        sql: include_str!("../migrations/0007_workflows.sql"),
+    },
 ];
 
 const STEPS_TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (

@@ -82,9 +82,18 @@ fn r4_7_a_list_of_operations_costs_what_it_shows() {
         scans.collect::<Vec<_>>(),
         [
             "SCAN operation USING COVERING INDEX operation_unknown",
+            "SCAN operation USING COVERING INDEX operation_assumed",
             "SCAN task USING INDEX task_unfinished",
             "SCAN open"
         ]
+    );
+    let keys = "SEARCH idempotency USING PRIMARY KEY (principal=? AND server=? AND tool=?)";
+    assert!(plan(ledger::WORKFLOW_KEYS).iter().any(|step| step == keys));
+    let whole = plan(ledger::WORKFLOWS_OPEN).into_iter().filter(|step| step.starts_with("SCAN"));
+    assert!(
+        whole.clone().all(|step| step.contains("INDEX") || step == "SCAN open"),
+        "{:?}",
+        whole.collect::<Vec<_>>()
     );
     assert_eq!(plan(ledger::NEXT_PRINCIPAL), ["SEARCH operation USING PRIMARY KEY (principal>?)"]);
     assert_eq!(plan(ledger::HISTORY), ["SEARCH task_event USING PRIMARY KEY (principal=? AND task_id=?)"]);

@@ -134,6 +134,8 @@ macro_rules! conformance {
                 r4_6_a_workflow_bounds_a_key
                 design_7_a_second_open_operation_on_an_object_is_refused
                 design_7_operations_on_an_object_wait_for_one_another
+                design_7_what_is_assumed_keeps_its_object
+                r4_6_what_a_workflow_s_name_leads_to_is_known
             }
             session {
                 x_048_a_session_is_kept_and_replaced

@@ -1,6 +1,8 @@
 //! The ledger as it is read: operations with all that is known of them, whether their task is kept or not (R4.1, R4.8).
 
-use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use std::collections::BTreeSet;
+
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
 use taskgate_core::operation::{Doubt, Inquiry, Operation, Stage};
 use taskgate_core::task::State;
 use taskgate_core::time::UnixMillis;
@@ -116,7 +118,8 @@ impl LedgerEntry {
 pub enum Which {
     /// All there are, newest first.
     All,
-    /// Those whose effect may still come about, or may have come about unknown to us: not settled. Newest first.
+    /// Those whose effect may still come about, or may have come about unknown to us: not settled, or only assumed not to have
+    /// been done. Newest first.
     Open,
     /// Those of which nothing certain is known, newest first.
     Unknown,
@@ -171,6 +174,24 @@ pub struct Happening {
     pub kind: EventKind,
     /// All that happened, a line each.
     pub lines: Vec<String>,
+}
+
+/// A workflow of which a store holds something that its name leads to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Held {
+    /// The name under which its operations are kept.
+    pub workflow: WorkflowName,
+    /// The tools that it ever had, by their servers.
+    pub tools: BTreeSet<(ServerName, String)>,
+    /// Operations that are open, asked after, or wait for a person.
+    pub open: usize,
+    /// Keys that lead to its operations. Of more than [`Held::KEYS_MAX`] for one principal no more are counted.
+    pub keys: usize,
+}
+
+impl Held {
+    /// Keys that are counted.
+    pub const KEYS_MAX: usize = 1_000;
 }
 
 /// An open operation that another one on the same object has to wait for.

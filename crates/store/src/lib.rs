@@ -25,7 +25,7 @@ use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 
-use crate::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
 
 /// A durable home for records.
@@ -131,8 +131,12 @@ pub trait Store: Send + Sync + 'static {
     async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error>;
 
     /// The operation that the one of `record`, which is prepared, has to wait for: another on the same object that is
-    /// under way or unknown, or one that is prepared and was made before it. `None` if it is its turn.
+    /// under way, unknown or only assumed not to have been done, or one that is prepared and was made before it. `None` if it is its turn.
     async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error>;
+
+    /// The workflows of which something is held that their names lead to: operations that are not done with, or keys. In the
+    /// order of their names. It costs a step for each principal and workflow, and reads what is open.
+    async fn held(&self) -> Result<Vec<Held>, Error>;
 
     /// Appends to an operation whose task was purged: replaces what is known of it, if it is at version
     /// `entry.version - 1`, and logs `changes` as the one event of the new version.

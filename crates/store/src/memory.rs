@@ -19,7 +19,7 @@ use taskgate_core::time::UnixMillis;
 pub use self::fault::{CommandKind, Fault};
 use self::state::State;
 use crate::codec::event::EventRow;
-use crate::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
 use crate::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
 
@@ -200,6 +200,10 @@ impl Store for MemoryStore {
 
     async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
         self.run(CommandKind::Read, |state| Ok(state.ahead_of(record))).await
+    }
+
+    async fn held(&self) -> Result<Vec<Held>, Error> {
+        self.run(CommandKind::Read, |state| Ok(state.held())).await
     }
 
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {

@@ -19,7 +19,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Policy for some tools of one server (design 2).
 #[derive(Debug)]
 pub struct Workflow {
-    /// Its name in the configuration.
+    /// The name under which its operations, keys and objects are kept: that of its section, unless another is written.
     pub name: String,
     /// Whose tools these are.
     pub server: ServerName,

@@ -27,7 +27,9 @@ use taskgate_workflow::Workflow;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::renamed;
 use crate::args::GUARD;
+use crate::config::Named;
 use crate::exit;
 use crate::failure::Failure;
 use crate::rules::Workflows;
@@ -42,6 +44,7 @@ pub(crate) struct Plan {
     pub(crate) engine: Limits,
     pub(crate) gateway: GatewayConfig,
     pub(crate) workflows: Vec<Arc<Workflow>>,
+    pub(crate) named: Vec<Named>,
 }
 
 /// Commands are being answered.
@@ -100,6 +103,8 @@ pub(crate) fn client_options() -> Result<Options, Failure> {
 impl House {
     /// Builds it, and takes up what a crash interrupted. Nothing is answered yet.
     pub(crate) async fn build(plan: Plan) -> Result<House, Failure> {
+        // Before anything is taken up: a renamed workflow would not find what it did before.
+        renamed::check(&plan.store.held().await?, &plan.named)?;
         let patience = Duration::from_millis(plan.gateway.limits.drain.0);
         let servers = Servers::new(plan.servers, client_options()?);
         let workflows = Arc::new(Workflows::new(&plan.workflows));

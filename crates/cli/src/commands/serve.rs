@@ -70,10 +70,10 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let taken = listen::take(config.address)?;
     let path = house::store_path(config.store.as_deref())?;
     let store = house::open_store(path.clone(), config.store_bytes_max).await?;
-    let Config { servers, engine, gateway, workflows, .. } = config;
+    let Config { servers, engine, gateway, workflows, named, .. } = config;
     let paths: Vec<_> =
         gateway.servers.iter().map(|policy| (policy.name.0.clone(), policy.path.clone())).collect();
-    let plan = Plan { store: Arc::new(store), servers, engine, gateway, workflows };
+    let plan = Plan { store: Arc::new(store), servers, engine, gateway, workflows, named };
     let house = House::build(plan).await?;
     let listener = taken.listen()?;
     let address = listener.local_addr().context("could not find out the port")?;

@@ -85,7 +85,15 @@ fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Ve
     let Merged { servers, elsewhere, faults } = merge(&raw, json.as_ref(), folder(path));
     let understood = understand(&raw, &servers, folder(path), environment);
     let faults = match understood {
-        Ok(config) if faults.is_empty() => return Ok(config),
+        Ok(mut config) if faults.is_empty() => {
+            for named in &mut config.named {
+                let at = place::of_key(document.get_ref(), &["workflows", &named.section]);
+                let line =
+                    at.and_then(|at| text.get(..at.start)).map(|before| before.matches('\n').count() + 1);
+                named.at = line.map(|line| (name.clone(), line));
+            }
+            return Ok(config);
+        }
         Ok(_) => faults,
         Err(mut more) => {
             more.extend(faults);

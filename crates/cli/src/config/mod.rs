@@ -52,4 +52,23 @@ pub(crate) struct Config {
     pub(crate) servers: Vec<ServerConfig>,
     /// The workflows.
     pub(crate) workflows: Vec<Arc<Workflow>>,
+    /// Their names, as they are written.
+    pub(crate) named: Vec<Named>,
+}
+
+/// A workflow's names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    /// That of its section.
+    pub(crate) section: String,
+    /// That under which its operations are kept.
+    pub(crate) recorded_as: String,
+    /// Whether the latter is written.
+    pub(crate) is_said: bool,
+    /// Whose tools it is for.
+    pub(crate) server: String,
+    /// The tools.
+    pub(crate) tools: Vec<String>,
+    /// Where its section stands: the file and the line, from 1.
+    pub(crate) at: Option<(String, usize)>,
 }

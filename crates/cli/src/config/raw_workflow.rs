@@ -18,6 +18,11 @@ pub(crate) struct RawWorkflow {
     /// The tools. A tool belongs to one workflow at most, and then has no section of its own under its server.
     #[schemars(extend("x-default" = "none; must be given"))]
     pub(crate) tools: Vec<String>,
+    /// The name under which its operations, keys and objects are kept. They are found by it again, so a workflow that is
+    /// renamed in this file goes on under its old name here. No two workflows have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the name of its section"))]
+    pub(crate) recorded_as: Option<String>,
     /// What they do to the world: see `effect` of a tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`consequential`"))]
@@ -81,7 +86,8 @@ pub(crate) struct RawWorkflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "CEL"))]
     pub(crate) intended_effect: Option<String>,
-    /// What happens to a call about an object while an earlier one about it is open, an unknown outcome among them.
+    /// What happens to a call about an object while an earlier one about it is open: under way, of an unknown outcome, or
+    /// only assumed not to have been done, which is so until it is confirmed or a person decides (`taskgate resolve`).
     /// `allow`: nothing. `refuse`: it is refused. `queue`: it waits for the earlier one.
     pub(crate) on_conflict: RawConflict,
     /// How a receipt of the system of record is found in a tool's result.

@@ -14,11 +14,11 @@ use taskgate_gateway::INLINE_MIN;
 use taskgate_gateway::config::{GatewayConfig, Listing};
 use taskgate_workflow::{Forward, Workflow};
 
-use super::Config;
 use super::raw::{RawConfig, RawLimits, RawListen, RawServer};
 use super::server::{self, Server};
 use super::units::Span;
 use super::workflow::{self, Around};
+use super::{Config, Named};
 use crate::environment::Environment;
 
 /// What is wrong with the meaning of a key.
@@ -110,7 +110,16 @@ pub(crate) fn understand(
         ..GatewayConfig::new(policies)
     };
     let store_bytes_max = raw.store.size_max.map(|size| size.0 as u64);
-    Ok(Config { address, store, store_bytes_max, engine, gateway, servers, workflows })
+    let named = raw.workflows.iter().map(|(section, workflow)| Named {
+        section: section.clone(),
+        recorded_as: workflow::recorded_as(section, workflow).to_owned(),
+        is_said: workflow.recorded_as.is_some(),
+        server: workflow.server.clone(),
+        tools: workflow.tools.clone(),
+        at: None,
+    });
+    let named = named.collect();
+    Ok(Config { address, store, store_bytes_max, engine, gateway, servers, workflows, named })
 }
 
 /// What is wrong with an address, and what to do.

@@ -37,6 +37,7 @@ pub(crate) struct Around<'a> {
 /// Reads all workflows; what is wrong goes to `faults`.
 pub(crate) fn understand(around: &Around<'_>, faults: &mut Vec<Fault>) -> Vec<Workflow> {
     let mut owners: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    recorded_apart(around, faults);
     let mut understood = Vec::new();
     for (name, raw) in around.workflows {
         for tool in &raw.tools {
@@ -56,6 +57,27 @@ pub(crate) fn understand(around: &Around<'_>, faults: &mut Vec<Fault>) -> Vec<Wo
         }
     }
     understood
+}
+
+/// Under which name the operations of a workflow are kept.
+pub(crate) fn recorded_as<'a>(section: &'a str, raw: &'a RawWorkflow) -> &'a str {
+    raw.recorded_as.as_deref().unwrap_or(section)
+}
+
+/// Two workflows under one name would share keys and objects.
+fn recorded_apart(around: &Around<'_>, faults: &mut Vec<Fault>) {
+    let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
+    // Those that say nothing keep their own names.
+    let (said, plain): (Vec<_>, Vec<_>) =
+        around.workflows.iter().partition(|(_, raw)| raw.recorded_as.is_some());
+    for (section, raw) in plain.into_iter().chain(said) {
+        let name = recorded_as(section, raw);
+        if let Some(other) = taken.insert(name, section) {
+            let what = format!("the operations of workflow {other:?} are kept as {name:?} already");
+            let help = "give each workflow a name of its own to be recorded under";
+            faults.push(Fault::new(&["workflows", section, "recorded_as"], what, help));
+        }
+    }
 }
 
 /// Reads one workflow.
@@ -170,6 +192,12 @@ impl Reader<'_> {
                 "name it by what it does: [workflows.payments]",
             );
         }
+        if let Some(name) = &raw.recorded_as
+            && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
+        {
+            let help = "write the name that it had before, as it stood in its section";
+            self.fault(&["recorded_as"], "`recorded_as` needs a name of 1 to 64 bytes", help);
+        }
         let server = if raw.server.is_empty() {
             self.fault(
                 &[],
@@ -226,7 +254,7 @@ impl Reader<'_> {
         let owners = self.owners(effect);
         let webhook = self.webhook();
         Some(Workflow {
-            name: self.name.to_owned(),
+            name: recorded_as(self.name, raw).to_owned(),
             server: server?,
             tools: raw.tools.clone(),
             effect,

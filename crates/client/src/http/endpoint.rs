@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::pool::{Care, Lease, Pool, SendError, host};
 use super::stream::EventStream;
+use super::trace::Trace;
 use crate::config::{ServerConfig, Transport};
 
 /// A body that stands still for this long is given up.
@@ -61,6 +62,8 @@ pub(crate) struct Outgoing {
     pub(crate) care: Care,
     /// How long to wait for the head of the response.
     pub(crate) patience: Option<Duration>,
+    /// What learns over which connections it goes, if somebody must know when they are closed.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 impl Outgoing {
@@ -74,6 +77,7 @@ impl Outgoing {
             last_event_id: None,
             care,
             patience: None,
+            trace: None,
         }
     }
 }
@@ -127,7 +131,8 @@ impl Endpoint {
         let mut redirects = 0;
         loop {
             let request = self.request(&outgoing).map_err(SendError::NeverSent)?;
-            let (response, lease) = self.pool.send(request, outgoing.care, outgoing.patience).await?;
+            let sent = self.pool.send(request, outgoing.care, outgoing.patience, outgoing.trace.as_ref());
+            let (response, lease) = sent.await?;
             if !response.status().is_redirection() {
                 return self.receive(response, lease, outgoing.patience).await;
             }

@@ -32,6 +32,7 @@ pub(crate) async fn listen(
             session: session.clone(),
             last_event_id: place.last_id.clone(),
             care: Care::Again,
+            trace: None,
             patience: None,
         };
         match endpoint.send(outgoing).await {

@@ -20,6 +20,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
+use super::trace::{Connection, Trace};
+
 /// Idle connections kept: as many as there are calls at once on a busy day, so that a burst does not reconnect for each.
 const IDLE_MAX: usize = 256;
 /// How long a connection may have been idle to carry what must not be lost: common servers close theirs after 5 s
@@ -31,7 +33,12 @@ const IDLE_LONG: Duration = Duration::from_secs(60);
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
 
 type Body = Full<Bytes>;
-type Sender = http1::SendRequest<Body>;
+
+/// A connection that can be written to. Dropped, it is closed.
+struct Sender {
+    http: http1::SendRequest<Body>,
+    connection: Arc<Connection>,
+}
 
 /// Whether a request may be sent again when the connection breaks under it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,12 +95,14 @@ impl Pool {
         }))
     }
 
-    /// Sends `request` and waits for the head of the response, at most `patience` from when it was sent.
+    /// Sends `request` and waits for the head of the response, at most `patience` from when it was sent. `trace` learns
+    /// which connections it went over.
     pub(crate) async fn send(
         self: &Arc<Self>,
         mut request: Request<Body>,
         care: Care,
         patience: Option<Duration>,
+        trace: Option<&Arc<Trace>>,
     ) -> Result<(Response<Incoming>, Lease), SendError> {
         let spare = (care == Care::Again).then(|| request.clone());
         let mut again = spare;
@@ -102,13 +111,16 @@ impl Pool {
                 Some(sender) => (sender, false),
                 None => (self.connect().await.map_err(SendError::NeverSent)?, true),
             };
-            if let Err(error) = sender.ready().await {
+            if let Err(error) = sender.http.ready().await {
                 if is_fresh {
                     return Err(SendError::NeverSent(words(&error)));
                 }
                 continue;
             }
-            let answering = sender.try_send_request(request);
+            if let Some(trace) = trace {
+                trace.begins(&sender.connection);
+            }
+            let answering = sender.http.try_send_request(request);
             let answered = match patience {
                 Some(patience) => match timeout(patience, answering).await {
                     Ok(answered) => answered,
@@ -122,10 +134,18 @@ impl Pool {
             match answered {
                 Ok(response) => {
                     let promised = promised(&response);
-                    return Ok((response, Lease { sender, promised, pool: self.clone() }));
+                    return Ok((
+                        response,
+                        Lease { sender, promised, pool: self.clone(), trace: trace.cloned() },
+                    ));
                 }
                 Err(mut error) => match (error.take_message(), is_fresh) {
-                    (Some(unsent), false) => request = unsent,
+                    (Some(unsent), false) => {
+                        if let Some(trace) = trace {
+                            trace.is_done(&sender.connection);
+                        }
+                        request = unsent;
+                    }
                     (Some(_), true) => return Err(SendError::NeverSent(words(error.error()))),
                     (None, false) if again.is_some() => match again.take() {
                         Some(copy) => request = copy,
@@ -145,7 +165,7 @@ impl Pool {
                 Care::Again => IDLE_LONG,
             };
             let idle_for = last.since.elapsed();
-            if last.sender.is_closed() || idle_for >= IDLE_LONG {
+            if last.sender.http.is_closed() || idle_for >= IDLE_LONG {
                 continue;
             }
             if idle_for >= allowed {
@@ -169,14 +189,18 @@ impl Pool {
             http1::Builder::new().handshake(stream).await.map_err(|error| words(&error))
         };
         let connected = timeout(self.connect_timeout, connecting).await;
-        let (sender, connection) = connected
+        let (http, driving) = connected
             .map_err(|_| format!("no connection within {} s", self.connect_timeout.as_secs_f32()))??;
+        let connection = Arc::new(Connection::default());
+        let gone = connection.gone.clone().drop_guard();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            // With its end the socket is dropped, and only then it is said to be gone.
+            if let Err(error) = driving.await {
                 tracing::debug!(error = words(&error), "a connection to a server broke");
             }
+            drop(gone);
         });
-        Ok(sender)
+        Ok(Sender { http, connection })
     }
 }
 
@@ -185,17 +209,21 @@ pub(crate) struct Lease {
     sender: Sender,
     promised: Option<Duration>,
     pool: Arc<Pool>,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Lease {
     /// The response has been read to its end: the connection may carry another request.
     pub(crate) fn give_back(self) {
-        if self.sender.is_closed() {
+        if let Some(trace) = &self.trace {
+            trace.is_done(&self.sender.connection);
+        }
+        if self.sender.http.is_closed() {
             return;
         }
-        let Lease { sender, promised, pool } = self;
+        let Lease { sender, promised, pool, trace: _ } = self;
         let mut idle = pool.idle.lock();
-        idle.retain(|idle| !idle.sender.is_closed());
+        idle.retain(|idle| !idle.sender.http.is_closed());
         if idle.len() < IDLE_MAX {
             idle.push(Idle { sender, since: Instant::now(), promised });
         }

@@ -148,6 +148,11 @@ impl Process {
         self.ended.cancelled().await;
     }
 
+    /// The same, for somebody who must not keep it.
+    pub(crate) fn ending(&self) -> impl Future<Output = ()> + Send + Sync + 'static {
+        self.ended.clone().cancelled_owned()
+    }
+
     /// Whether it is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.ended.is_cancelled()

@@ -231,13 +231,13 @@ impl Operation {
             Stage::Unknown(_) | Stage::Settled(Outcome::Reported(_) | Outcome::Assumed) => {
                 Ok(vec![attested(attestation)])
             }
+            // What a person adds to what another said, or to what is certain, changes nothing and is kept.
+            Stage::Settled(Outcome::Attested(held)) if *held == verdict && !is_disputed => {
+                Ok(vec![attested(attestation)])
+            }
             Stage::Settled(Outcome::Attested(held) | Outcome::Confirmed(held)) if *held == verdict => {
-                if is_disputed {
-                    let Attestation { name, reason, verdict: _ } = attestation;
-                    Ok(vec![Event::Acknowledged { name, reason }])
-                } else {
-                    Ok(vec![])
-                }
+                let Attestation { name, reason, verdict: _ } = attestation;
+                Ok(vec![Event::Acknowledged { name, reason }])
             }
             Stage::Settled(Outcome::Attested(_)) if is_disputed => Ok(vec![attested(attestation)]),
             Stage::Prepared

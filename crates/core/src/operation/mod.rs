@@ -199,12 +199,19 @@ impl Operation {
     }
 
     /// Whether the effect may still come about, or may have come about unknown to us. Two of these on one object are
-    /// what a workflow refuses or queues.
+    /// what a workflow refuses or queues. What is only assumed not to have been done is one of them: the request may still
+    /// arrive (notes 3.4), until that is confirmed or a person decides.
     #[must_use]
     pub fn is_open(&self) -> bool {
         match self.stage {
-            Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => true,
-            Stage::Settled(_) => false,
+            Stage::Prepared
+            | Stage::Dispatched { .. }
+            | Stage::Observing { .. }
+            | Stage::Unknown(_)
+            | Stage::Settled(Outcome::Assumed) => true,
+            Stage::Settled(
+                Outcome::NoneExpected | Outcome::Reported(_) | Outcome::Confirmed(_) | Outcome::Attested(_),
+            ) => false,
         }
     }
 

@@ -321,3 +321,16 @@ fn r4_6_only_what_certainly_did_nothing_gives_its_key_free() {
     }
     assert_eq!(undone, "Settled(Attested(NotApplied)), Idle\nSettled(Confirmed(NotApplied)), Idle\n");
 }
+
+/// Which operations keep their object from others (design 7).
+#[test]
+fn design_7_what_is_only_assumed_keeps_its_object() {
+    let mut open = String::new();
+    for (stage, inquiry) in inquired() {
+        let operation = asked_after(&stage, inquiry, None);
+        if operation.is_open() && matches!(operation.stage, Stage::Settled(_)) {
+            writeln!(open, "{stage:?}").unwrap();
+        }
+    }
+    assert!(open.lines().all(|line| line == "Settled(Assumed)") && !open.is_empty(), "{open}");
+}

@@ -110,7 +110,7 @@ impl Engine {
             round: None,
             offers: String::new(),
         };
-        let InFlight { answer, mut events, stop } = back.call(outgoing);
+        let InFlight { answer, mut events, stop, closed: _ } = back.call(outgoing);
         // Whatever ends this tells the server that nobody waits any more.
         let _stops = stop.drop_guard();
         tokio::pin!(answer);

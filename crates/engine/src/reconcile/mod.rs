@@ -161,6 +161,7 @@ impl Engine {
             loop {
                 let page = self.parts.store.operations(which, after, PAGE).await?;
                 for entry in &page {
+                    self.close_of_before(entry).await?;
                     match (which, &entry.intent, entry.operation.inquiry) {
                         (Which::Reconciling, Some(intent), Inquiry::Reconciling { next, .. }) => {
                             asked += usize::from(entry.kept.is_none());

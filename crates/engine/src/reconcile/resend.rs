@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// The task of an operation, if it is kept.
-    pub(super) async fn kept(&self, entry: &LedgerEntry) -> Result<Option<Arc<Live>>, taskgate_store::Error> {
+    pub(crate) async fn kept(&self, entry: &LedgerEntry) -> Result<Option<Arc<Live>>, taskgate_store::Error> {
         if entry.kept.is_none() {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use taskgate_core::time::UnixMillis;
 use taskgate_engine::back::{Look, Reply, Stand};
 use taskgate_engine::engine::Submitted;
 use taskgate_engine::limits::Limits;
-use taskgate_store::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Key, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
@@ -254,6 +254,9 @@ impl Store for DiesAfter {
     }
     async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
         self.store.ahead_of(record).await
+    }
+    async fn held(&self) -> Result<Vec<Held>, Error> {
+        self.store.held().await
     }
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
         self.alive(self.store.settle(entry, changes)).await

@@ -13,8 +13,8 @@ use taskgate_core::recovery::Survival;
 use taskgate_core::task::{Ending, Question, QuestionKind};
 use taskgate_core::time::UnixMillis;
 use taskgate_engine::back::{
-    Accepted, Answer, Back, BackEvent, BackKey, Backs, InFlight, Look, LookError, Outgoing, Reply, Stand,
-    Unreachable,
+    Accepted, Answer, Back, BackEvent, BackKey, Backs, Ended, InFlight, Look, LookError, Outgoing, Reply,
+    Stand, Unreachable,
 };
 use taskgate_engine::clock::Clock;
 use taskgate_engine::engine::{NewCall, Parts, Submitted};
@@ -56,6 +56,8 @@ pub(crate) struct Heard {
     pub(crate) answer: oneshot::Sender<Answer>,
     pub(crate) events: mpsc::UnboundedSender<BackEvent>,
     pub(crate) stop: CancellationToken,
+    /// Cancelled when the exchange is over: by the test on a pipe, else when nobody waits for its answer any more.
+    pub(crate) closed: CancellationToken,
 }
 
 /// The back. Calls and attendances are handed to the test; looks answer with what the test set.
@@ -74,6 +76,10 @@ pub(crate) struct Puppet {
     pub(crate) cancels: AtomicUsize,
     pub(crate) answers: Mutex<Vec<(String, Reply)>>,
     pub(crate) attends: bool,
+    /// Whether it is reached over a pipe, whose exchanges end only with the process.
+    pub(crate) is_pipe: AtomicBool,
+    /// Cancelled when its process is gone.
+    pub(crate) gone: CancellationToken,
     attended: mpsc::UnboundedSender<Heard>,
     pub(crate) attending: tokio::sync::Mutex<mpsc::UnboundedReceiver<Heard>>,
 }
@@ -116,6 +122,8 @@ impl Puppet {
             cancels: AtomicUsize::new(0),
             answers: Mutex::new(vec![]),
             attends,
+            is_pipe: AtomicBool::new(false),
+            gone: CancellationToken::new(),
             attended,
             attending: tokio::sync::Mutex::new(attending),
         })
@@ -134,7 +142,7 @@ impl Puppet {
     }
 }
 
-fn exchange() -> (Heard, InFlight) {
+fn exchange(gone: Option<CancellationToken>) -> (Heard, InFlight) {
     let (answer, answered) = oneshot::channel();
     let (events, received) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
@@ -147,14 +155,20 @@ fn exchange() -> (Heard, InFlight) {
         offers: "{}".to_owned(),
         round: None,
     };
+    let is_pipe = gone.is_some();
+    let closed = gone.unwrap_or_default();
+    let closes = (!is_pipe).then(|| closed.clone().drop_guard());
     let in_flight = InFlight {
         answer: Box::pin(async move {
-            answered.await.unwrap_or_else(|_| Answer::Lost("connection closed".to_owned()))
+            let answer = answered.await.unwrap_or_else(|_| Answer::Lost("connection closed".to_owned()));
+            drop(closes);
+            answer
         }),
         events: received,
         stop: stop.clone(),
+        closed: Box::pin(closed.clone().cancelled_owned()),
     };
-    (Heard { outgoing, answer, events, stop }, in_flight)
+    (Heard { outgoing, answer, events, stop, closed }, in_flight)
 }
 
 #[async_trait]
@@ -165,7 +179,8 @@ impl Back for Puppet {
 
     fn call(&self, call: Outgoing) -> InFlight {
         self.sent.fetch_add(1, Ordering::SeqCst);
-        let (mut heard, in_flight) = exchange();
+        let gone = self.is_pipe.load(Ordering::SeqCst).then(|| self.gone.clone());
+        let (mut heard, in_flight) = exchange(gone);
         heard.outgoing = call;
         let _ = self.calls.send(heard);
         in_flight
@@ -175,7 +190,7 @@ impl Back for Puppet {
         if !self.attends {
             return None;
         }
-        let (heard, in_flight) = exchange();
+        let (heard, in_flight) = exchange(None);
         let _ = self.attended.send(heard);
         Some(in_flight)
     }
@@ -197,6 +212,11 @@ impl Back for Puppet {
     async fn cancel(&self, _: &Upstream) -> Result<(), LookError> {
         self.cancels.fetch_add(1, Ordering::SeqCst);
         Ok(())
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        let ended = || -> Ended { Box::pin(self.gone.clone().cancelled_owned()) };
+        self.is_pipe.load(Ordering::SeqCst).then(ended)
     }
 }
 

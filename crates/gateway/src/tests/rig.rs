@@ -302,7 +302,7 @@ impl Back for Fake {
                 }
             }
         });
-        InFlight { answer, events: receiver, stop }
+        InFlight { answer, events: receiver, stop, closed: Box::pin(std::future::ready(())) }
     }
 
     fn attend(&self, _: &Theirs) -> Option<InFlight> {

@@ -61,7 +61,13 @@ impl Back for Line {
                 },
             }
         };
-        InFlight { answer: Box::pin(answer), events, stop: CancellationToken::new() }
+        InFlight {
+            answer: Box::pin(answer),
+            events,
+            stop: CancellationToken::new(),
+            // A line is closed as soon as nobody holds it, though what went over it may still arrive.
+            closed: Box::pin(std::future::ready(())),
+        }
     }
 
     fn attend(&self, _: &Upstream) -> Option<InFlight> {

@@ -47,6 +47,10 @@ const INSERT_TASK: &str = "INSERT INTO task (
     ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
+/// Written once for each tool; then it only looks.
+const INSERT_WORKFLOW_TOOL: &str =
+    "INSERT OR IGNORE INTO workflow_tool (workflow, server, tool) VALUES (?1, ?2, ?3)";
+
 impl Command for Create {
     type Outcome = CreatedOr;
 
@@ -185,6 +189,13 @@ impl Create {
             codec::takes_same_call(record, record.notes_fetch()),
         ])?;
         operation::insert(database, record)?;
+        if let Some(intent) = &call.intent {
+            database.prepare_cached(INSERT_WORKFLOW_TOOL)?.execute(params![
+                intent.workflow.0,
+                call.server.0,
+                call.tool
+            ])?;
+        }
         if let Some(scope) = KeyColumns::of_record(record) {
             if key_of.is_some() {
                 keys::forget(database, &scope)?;

@@ -49,11 +49,12 @@ fn inv_46_a_step_that_fails_leaves_the_schema_as_it_was() {
     let before = schema(&database);
     let sql = "CREATE TABLE extra (a); CREATE TABLE task (a);";
     let columns = &[Column { table: "meta", name: "more", is: "INTEGER" }];
-    let broken = [Step { number: 6, name: "broken", columns, sql }];
+    let next = STEPS.len() as i64 + 1;
+    let broken = [Step { number: next, name: "broken", columns, sql }];
     assert!(run(&mut database, "here", &broken).is_err());
     assert_eq!(schema(&database), before);
     let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 5);
+    assert_eq!(version, STEPS.len() as i64);
     migrate(&mut database, "here").unwrap();
 }
 
@@ -187,4 +188,33 @@ fn r4_8_the_step_of_the_ledger_keeps_all_that_was_there() {
     assert_eq!(confirmed.operation.stage, Stage::Settled(Outcome::Confirmed(Verdict::NotApplied)));
     let history = crate::row::history(&database, &confirmed.id).unwrap();
     assert_eq!(history[1].lines, ["settled reported_applied"]);
+}
+
+/// An operation that was assumed before there was the step keeps its object after it.
+#[test]
+fn design_7_the_step_of_open_operations_finds_those_that_were_assumed_before() {
+    let mut database = Connection::open_in_memory().unwrap();
+    run(&mut database, "here", &STEPS[..4]).unwrap();
+    for (id, outcome) in [("assumed", 7), ("confirmed", 4)] {
+        database
+            .execute_batch(&format!(
+                "INSERT INTO operation (principal, operation_id, task_id, server, tool, digest, created_ms, updated_ms, effect,
+                    replay, stage, attempts, dispatched_ms, outcome, workflow, object, object_conflict)
+                VALUES ('somebody', 'op-{id}', '{id}', 's', 't', zeroblob(32), 5, 6, 2, 0, 3, 1, 1, {outcome}, 'pay',
+                    'invoice-1', 1);
+                INSERT INTO task_event VALUES ('somebody', '{id}', 1, 12, 5, 'created');"
+            ))
+            .unwrap();
+    }
+    migrate(&mut database, "here").unwrap();
+    use taskgate_store::ledger::Which;
+    let open = crate::row::operations(&database, Which::Open, None, 9).unwrap();
+    assert_eq!(open.iter().map(|entry| entry.id.0.as_str()).collect::<Vec<_>>(), ["op-assumed"]);
+    let mut statement = database.prepare(crate::row::ledger::BESIDE).unwrap();
+    let beside: Vec<String> = statement
+        .query_map(("pay", "invoice-1", "somebody", "op-new"), |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(beside, ["op-assumed"]);
 }

@@ -1,12 +1,14 @@
 //! From rows of the ledger to operations, whether their task is kept or not.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
-use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
 use taskgate_core::operation::Stage;
 use taskgate_core::time::UnixMillis;
 use taskgate_store::codec::Place;
 use taskgate_store::codec::event::EventRow;
-use taskgate_store::ledger::{After, Busy, Happening, KeptTask, LedgerEntry, Which};
+use taskgate_store::ledger::{After, Busy, Happening, Held, KeptTask, LedgerEntry, Which};
 use taskgate_store::record::{Conflict, Record};
 
 use super::cursor::Cursor;
@@ -49,11 +51,13 @@ pub(crate) const LEDGER_OF_PRINCIPAL: &str = entries!(concat!(
     "WHERE o.principal = ?1 AND o.operation_id < ?2 ORDER BY o.operation_id DESC LIMIT ?3"
 ));
 
-/// What is open is unknown, or its task is unfinished. Few enough to be sorted.
+/// What is open is unknown or assumed, or its task is unfinished. Few enough to be sorted.
 pub(crate) const LEDGER_OPEN: &str = entries!(concat!(
     "(SELECT principal, operation_id FROM operation INDEXED BY operation_unknown WHERE stage = 4
+        UNION SELECT principal, operation_id FROM operation INDEXED BY operation_assumed WHERE outcome = 7
         UNION SELECT principal, operation_id FROM task INDEXED BY task_unfinished WHERE phase = 0) open
-        JOIN operation o ON o.principal = open.principal AND o.operation_id = open.operation_id AND o.stage <> 3",
+        JOIN operation o ON o.principal = open.principal AND o.operation_id = open.operation_id
+            AND (o.stage <> 3 OR o.outcome = 7)",
     with_task!(),
     "WHERE (o.operation_id, o.principal) < (?1, ?2) ORDER BY o.operation_id DESC, o.principal DESC LIMIT ?3"
 ));
@@ -93,14 +97,31 @@ pub(crate) const HISTORY: &str = "SELECT version, kind, at_ms, body FROM task_ev
 /// The open operations on an object but one's own, the first made first.
 pub(crate) const BESIDE: &str =
     "SELECT operation_id, principal, created_ms FROM operation INDEXED BY operation_object
-    WHERE workflow = ?1 AND object = ?2 AND stage <> 3 AND (principal, operation_id) IS NOT (?3, ?4)
+    WHERE workflow = ?1 AND object = ?2 AND (stage <> 3 OR outcome = 7) AND (principal, operation_id) IS NOT (?3, ?4)
     ORDER BY created_ms, operation_id, principal LIMIT 1";
 
 pub(crate) const AHEAD: &str =
     "SELECT operation_id, principal, created_ms FROM operation INDEXED BY operation_object
-    WHERE workflow = ?1 AND object = ?2 AND stage <> 3 AND (principal, operation_id) IS NOT (?3, ?4)
+    WHERE workflow = ?1 AND object = ?2 AND (stage <> 3 OR outcome = 7) AND (principal, operation_id) IS NOT (?3, ?4)
         AND (stage <> 0 OR (created_ms, operation_id, principal) < (?5, ?4, ?3))
     ORDER BY created_ms, operation_id, principal LIMIT 1";
+
+pub(crate) const WORKFLOW_TOOLS: &str = "SELECT workflow, server, tool FROM workflow_tool";
+
+/// Of one principal, or of all where it is empty.
+pub(crate) const WORKFLOW_KEYS: &str = "SELECT count(*) FROM (
+        SELECT 1 FROM idempotency WHERE principal = ?1 AND server = '' AND tool = ?2 LIMIT ?3)";
+
+/// What is open, asked after, or waits for a person: few enough to be counted.
+pub(crate) const WORKFLOWS_OPEN: &str = "SELECT o.workflow, count(*) FROM (
+        SELECT principal, operation_id FROM operation INDEXED BY operation_unknown WHERE stage = 4
+        UNION SELECT principal, operation_id FROM operation INDEXED BY operation_assumed WHERE outcome = 7
+        UNION SELECT principal, operation_id FROM operation INDEXED BY operation_reconciling WHERE inquiry = 1
+        UNION SELECT principal, operation_id FROM operation INDEXED BY operation_waiting WHERE inquiry = 2
+        UNION SELECT principal, operation_id FROM task INDEXED BY task_unfinished WHERE phase = 0) open
+        JOIN operation o ON o.principal = open.principal AND o.operation_id = open.operation_id
+            AND (o.stage <> 3 OR o.outcome = 7 OR o.inquiry <> 0)
+    WHERE o.workflow IS NOT NULL GROUP BY o.workflow";
 
 /// Behind every principal and id, where the order falls.
 const BEHIND_ALL: &str = "\u{10ffff}";
@@ -178,6 +199,44 @@ pub(crate) fn retirable(
     found.sort_by(|one, other| (&one.id, &one.principal).cmp(&(&other.id, &other.principal)));
     found.truncate(limit);
     Ok(found)
+}
+
+/// The workflows of which something is held that their names lead to.
+pub(crate) fn held(database: &Connection) -> Result<Vec<Held>, Problem> {
+    let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    let mut statement = database.prepare_cached(WORKFLOW_TOOLS)?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let (workflow, server, tool): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let one = held.entry(workflow.clone()).or_insert_with(|| Held {
+            workflow: WorkflowName(workflow),
+            tools: BTreeSet::new(),
+            open: 0,
+            keys: 0,
+        });
+        one.tools.insert((ServerName(server), tool));
+    }
+    if held.is_empty() {
+        return Ok(vec![]);
+    }
+    let mut statement = database.prepare_cached(WORKFLOWS_OPEN)?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let (workflow, count): (String, i64) = (row.get(0)?, row.get(1)?);
+        if let Some(one) = held.get_mut(&workflow) {
+            one.open = usize::try_from(count).unwrap_or(usize::MAX);
+        }
+    }
+    let mut statement = database.prepare_cached(WORKFLOW_KEYS)?;
+    // Business keys are kept under no principal.
+    for principal in principals(database)?.into_iter().chain([String::new()]) {
+        for one in held.values_mut() {
+            let page: [&dyn ToSql; 3] = [&principal, &one.workflow.0, &at_most(Held::KEYS_MAX)];
+            let count: i64 = statement.query_row(&page[..], |row| row.get(0))?;
+            one.keys += usize::try_from(count).unwrap_or(usize::MAX);
+        }
+    }
+    Ok(held.into_values().filter(|held| held.open + held.keys > 0).collect())
 }
 
 pub(crate) fn history(database: &Connection, id: &OperationId) -> Result<Vec<Happening>, Problem> {

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use taskgate_core::id::{OperationId, Principal, TaskId};
-use taskgate_core::operation::{self, Operation, Stage};
+use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
+use taskgate_core::operation::{self, Inquiry, Operation, Stage};
 use taskgate_core::task::QuestionKey;
 use taskgate_core::time::UnixMillis;
 
 use crate::codec::KeyColumns;
 use crate::codec::event::EventRow;
 use crate::law::{self, Breach};
-use crate::ledger::{After, Busy, Happening, LedgerEntry, Which};
+use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Conflict, Frame, Intent, Phase, Record, Session};
 use crate::{AppendError, CreateError, Created, Join, Unfetched, Whose};
 
@@ -22,6 +22,7 @@ pub(super) struct State {
     operations: BTreeMap<(OperationId, Principal), Ledger>,
     keys: BTreeMap<KeyColumns, Keyed>,
     frames: BTreeMap<(Principal, Frame), TaskId>,
+    workflow_tools: BTreeMap<WorkflowName, BTreeSet<(ServerName, String)>>,
     sessions: BTreeMap<String, Session>,
 }
 
@@ -79,6 +80,10 @@ impl State {
         }
         if let Some(frame) = frame {
             self.frames.insert(frame, record.id.clone());
+        }
+        if let Some(intent) = &call.intent {
+            let tools = self.workflow_tools.entry(intent.workflow.clone()).or_default();
+            tools.insert((call.server.clone(), call.tool.clone()));
         }
         let row = Row { record: Record { fetched: None, ..record.clone() }, closed: BTreeSet::new() };
         self.tasks.insert((record.id.clone(), record.principal.clone()), row);
@@ -337,6 +342,25 @@ impl State {
         let Some(entry) = self.operation(id) else { return vec![] };
         let events = self.events.get(&(entry.principal, entry.task)).into_iter().flatten();
         (1..).zip(events).map(|(version, (at, event))| event.clone().happening(version, *at)).collect()
+    }
+
+    pub(super) fn held(&self) -> Vec<Held> {
+        let counted = |workflow: &WorkflowName| {
+            let open = self.entries().filter(|entry| {
+                entry.intent.as_ref().is_some_and(|intent| intent.workflow == *workflow)
+                    && (entry.operation.is_open() || entry.operation.inquiry != Inquiry::Idle)
+            });
+            let mut keys: BTreeMap<&str, usize> = BTreeMap::new();
+            for key in self.keys.keys().filter(|key| key.server.is_empty() && key.tool == workflow.0) {
+                *keys.entry(&key.principal).or_default() += 1;
+            }
+            (open.count(), keys.values().map(|count| (*count).min(Held::KEYS_MAX)).sum())
+        };
+        let all = self.workflow_tools.iter().map(|(workflow, tools)| {
+            let (open, keys) = counted(workflow);
+            Held { workflow: workflow.clone(), tools: tools.clone(), open, keys }
+        });
+        all.filter(|held| held.open + held.keys > 0).collect()
     }
 
     pub(super) fn settle(

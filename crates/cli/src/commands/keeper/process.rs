@@ -75,6 +75,7 @@ async fn live(place: &Place, environment: &Environment) -> Result<(), Complaint>
         engine: Limits::default(),
         gateway: GatewayConfig::new(Vec::new()),
         workflows: Vec::new(),
+        named: Vec::new(),
     };
     let house = House::build(plan).await.map_err(failed)?;
     let patience = house.patience;

@@ -117,7 +117,9 @@ fn about(operation: &Operation, ui: Ui) {
     if let Some(object) = &operation.object {
         let version =
             operation.object_version.as_ref().map(|version| format!(", version {}", safe(version, 100)));
-        field(ui, "object", &format!("{}{}", safe(object, 200), version.unwrap_or_default()));
+        let is_kept = operation.outcome.as_deref() == Some("assumed");
+        let kept = if is_kept { "; it is kept from others until somebody decides" } else { "" };
+        field(ui, "object", &format!("{}{}{kept}", safe(object, 200), version.unwrap_or_default()));
     }
     if let Some(key) = &operation.key {
         let scope = match operation.key_scope.as_deref() {

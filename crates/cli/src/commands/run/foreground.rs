@@ -18,12 +18,14 @@ use taskgate_gateway::config::{GatewayConfig, ServerPolicy};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::{Error, Store};
 use taskgate_store_sqlite::SqliteStore;
+use taskgate_workflow::Workflow;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{LogForm, Run};
 use crate::commands::house::{self, House, Plan};
 use crate::commands::signals::Signals;
 use crate::commands::{logs, probe, runtime};
+use crate::config::Named;
 use crate::config::load::{Source, load};
 use crate::environment::Environment;
 use crate::exit;
@@ -39,6 +41,8 @@ struct Intent {
     policy: ServerPolicy,
     engine: Limits,
     gateway: GatewayConfig,
+    workflows: Vec<Arc<Workflow>>,
+    named: Vec<Named>,
 }
 
 /// Where its tasks are kept.
@@ -68,7 +72,8 @@ fn intent(args: &Run, environment: &Environment) -> Result<Intent, Failure> {
             .ok_or_else(|| Failure::new(exit::USAGE, "no command was given", "write it after --"))?;
         let policy = ServerPolicy::new(ServerName(name));
         let gateway = GatewayConfig::new(vec![policy.clone()]);
-        return Ok(Intent { server, policy, engine: Limits::default(), gateway });
+        let (workflows, named) = (Vec::new(), Vec::new());
+        return Ok(Intent { server, policy, engine: Limits::default(), gateway, workflows, named });
     };
     let config = load(&Source::Toml(file.clone()), environment)?;
     let name = ServerName(args.name.clone().unwrap_or_default());
@@ -83,7 +88,8 @@ fn intent(args: &Run, environment: &Environment) -> Result<Intent, Failure> {
         server.transport = typed.transport;
     }
     let gateway = GatewayConfig { servers: vec![policy.clone()], ..config.gateway };
-    Ok(Intent { server, policy, engine: config.engine, gateway })
+    let (workflows, named) = (config.workflows, config.named);
+    Ok(Intent { server, policy, engine: config.engine, gateway, workflows, named })
 }
 
 /// The program's name, without its folder.
@@ -153,9 +159,9 @@ fn first_free(folder: &Path, key: &str) -> Result<SqliteStore, Error> {
 
 async fn run(intent: Intent, keep: Keep) -> Result<(), Failure> {
     let mut signals = Signals::catch().context("could not listen for signals")?;
-    let Intent { server, policy, engine, gateway } = intent;
+    let Intent { server, policy, engine, gateway, workflows, named } = intent;
     let store = open(keep).await?;
-    let plan = Plan { store, servers: vec![server], engine, gateway, workflows: Vec::new() };
+    let plan = Plan { store, servers: vec![server], engine, gateway, workflows, named };
     let house = House::build(plan).await?;
     let shutdown = CancellationToken::new();
     let asked = shutdown.clone();

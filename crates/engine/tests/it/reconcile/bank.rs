@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use taskgate_core::budget::Allowance;
 use taskgate_core::id::{OperationId, ServerName, WorkflowName};
-use taskgate_core::operation::{Effect, Operation};
+use taskgate_core::operation::{Effect, Operation, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::time::Millis;
 use taskgate_engine::back::Answer;
@@ -54,8 +54,9 @@ pub(crate) fn budget(secs: u64, attempts: u32) -> Option<Allowance> {
 }
 
 impl Rules for Policy {
-    fn receipt(&self, _: &About<'_>, _: &Bytes, _: bool) -> Result<Option<Receipted>, RuleFailed> {
-        Ok(None)
+    fn receipt(&self, _: &About<'_>, result: &Bytes, _: bool) -> Result<Option<Receipted>, RuleFailed> {
+        let is_one = result.starts_with(b"receipt");
+        Ok(is_one.then(|| Receipted::Proof { reference: "tx-1".into(), verdict: Verdict::Applied }))
     }
     fn asks(&self, workflow: &WorkflowName) -> Option<Asks> {
         (workflow.0 == "pay").then_some(self.asks)
@@ -219,6 +220,17 @@ impl Town {
         store: MemoryStore,
         wrapped: Option<Arc<dyn Store>>,
     ) -> Town {
+        Town::at(Survival::DiedWithUs, policy, limits, store, wrapped)
+    }
+
+    /// One whose server's own tasks end with us, or not.
+    pub(crate) fn at(
+        survival: Survival,
+        policy: Policy,
+        limits: Limits,
+        store: MemoryStore,
+        wrapped: Option<Arc<dyn Store>>,
+    ) -> Town {
         let looks = Script::of(text("huh"));
         let online = Arc::new(Online {
             status: Mutex::new(Ok(200)),
@@ -226,7 +238,7 @@ impl Town {
             notices: Mutex::default(),
             deaf_for: AtomicUsize::new(0),
         });
-        let back = Puppet::new(Survival::DiedWithUs);
+        let back = Puppet::new(survival);
         let stage = Stage::online(store, wrapped, back, Arc::new(policy), online.clone(), limits);
         Town::around(stage, looks, Script::of(text("no")), online)
     }

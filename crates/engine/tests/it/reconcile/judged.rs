@@ -4,13 +4,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use taskgate_core::id::Principal;
-use taskgate_core::operation::{Doubt, Finding, HandOff, Inquiry, Outcome, Stage as Step, Verdict};
+use taskgate_core::operation::{
+    Attestation, Doubt, Finding, HandOff, Inquiry, Outcome, Stage as Step, Text, Verdict,
+};
 use taskgate_core::task::{CancelRule, Ending, Fault, Found};
 use taskgate_core::time::Millis;
 use taskgate_engine::back::Answer;
 use taskgate_engine::engine::Submitted;
 use taskgate_engine::limits::Limits;
 use taskgate_store::Join;
+use taskgate_store::record::{Conflict, Key, Object};
 
 use super::bank::{Policy, Town, budget, lost, pay};
 use crate::stage::{me, returned, task, text};
@@ -143,23 +146,6 @@ async fn notes_3_4_settle_time_counts_from_the_proved_end_of_the_exchange() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_3_4_what_was_never_proved_over_never_settles() {
-    let mut policy = Policy::default();
-    policy.asks.settle = Some(Millis::secs(60));
-    policy.asks.budget = budget(7200, 1000);
-    let town = Town::with(policy, Limits { deadline: Millis::secs(30), ..Limits::default() });
-    town.looks.then(text("no"));
-    let mut handle = town.stage.submit(pay()).await;
-    // The server never answers, and its connection stays open: the deadline says nothing of what is still under way.
-    let _heard = town.hear().await;
-    let record = handle.over().await;
-    assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::DeadlinePassed)));
-    assert_eq!(record.operation.closed_at, None);
-    let operation = town.once(&record.operation_id, |operation| !operation.is_active()).await;
-    assert_eq!(operation.stage, Step::Settled(Outcome::Assumed));
-}
-
-#[tokio::test(start_paused = true)]
 async fn r4_3_what_a_peer_reported_is_confirmed_beside_the_answer_and_holds_up_nothing() {
     let town = Town::with(Policy::default(), Limits { live_max: 1, ..Limits::default() });
     let unkeyed = || {
@@ -285,4 +271,32 @@ async fn a_question_in_answer_to_a_look_up_ends_the_look_up() {
     assert!(matches!(operation.inquiry, Inquiry::Reconciling { last: Some(Finding::Failed), .. }));
     town.looks.then(text("yes"));
     handle.over().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn design_7_what_is_only_assumed_keeps_its_object_until_a_person_decides() {
+    let mut policy = Policy::default();
+    policy.asks.budget = budget(600, 3);
+    let town = Town::new(policy);
+    town.looks.then(text("no"));
+    let about = |key: &str| {
+        let mut new = pay();
+        new.call.key = Some(Key::of_caller(key));
+        let object = Object { name: "invoice-1".into(), version: None, conflict: Conflict::Queue };
+        new.call.intent.as_mut().unwrap().object = Some(object);
+        new
+    };
+    let mut first = town.stage.submit(about("k-1")).await;
+    let heard = town.hear().await;
+    town.stage.clock.skip_ms(1);
+    let mut second = town.stage.submit(about("k-2")).await;
+    heard.answer.send(lost()).unwrap();
+    let record = first.over().await;
+    assert_eq!(record.operation.stage, Step::Settled(Outcome::Assumed));
+    assert!(town.is_quiet_for(Duration::from_secs(120)).await, "the first request may still arrive");
+    let (name, reason) = (Text::new("ann"), Text::new("the statement has none"));
+    let attestation = Attestation { verdict: Verdict::NotApplied, name, reason };
+    town.stage.engine.attest(&record.operation_id, attestation).await.unwrap();
+    town.hear().await.answer.send(text("{}")).unwrap();
+    assert!(matches!(second.over().await.task.ending(), Some(Ending::Returned { .. })));
 }

@@ -2,6 +2,7 @@
 
 mod bank;
 mod crash;
+mod farewell;
 mod judged;
 mod pace;
 mod people;
