@@ -133,7 +133,12 @@ impl Back for Line {
                         },
                     }
                 };
-                InFlight { answer: Box::pin(answer), events: heard, stop }
+                InFlight {
+                    answer: Box::pin(answer),
+                    events: heard,
+                    stop,
+                    closed: Box::pin(std::future::ready(())),
+                }
             }
         }
     }
