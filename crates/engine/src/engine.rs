@@ -167,7 +167,7 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts) -> Arc<Engine> {
         let registry = Registry::new(parts.limits.finished_cached);
-        let reconciler = Reconciler::new(&parts.limits);
+        let reconciler = Reconciler::new(&parts.limits, parts.clock.now());
         Arc::new(Engine {
             parts,
             registry,

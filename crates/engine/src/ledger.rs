@@ -460,6 +460,7 @@ impl Engine {
 
     /// A version of a record is on disk: whoever waits for what it says is told.
     pub(crate) fn published(self: &Arc<Self>, before: &Record, after: &Record) {
+        self.closed(&after.operation_id, &before.operation, &after.operation);
         if before.operation.inquiry != after.operation.inquiry {
             let task = Some((&after.task, after.deadline));
             self.inquired(Some(&before.operation), &LedgerEntry::of(after), task);
@@ -468,10 +469,18 @@ impl Engine {
     }
 
     fn learned(self: &Arc<Self>, before: &LedgerEntry, after: &LedgerEntry) {
+        self.closed(&after.id, &before.operation, &after.operation);
         if before.operation.inquiry != after.operation.inquiry {
             self.inquired(Some(&before.operation), after, None);
         }
         self.heed(&before.operation, &after.operation, after.intent.as_ref());
+    }
+
+    /// The time to settle begins in this moment, whatever the clock is set to later.
+    fn closed(&self, id: &OperationId, before: &Operation, after: &Operation) {
+        if before.closed_at != after.closed_at && matches!(after.inquiry, Inquiry::Reconciling { .. }) {
+            self.reconciler.steps.close(id, self.parts.clock.now());
+        }
     }
 
     fn heed(

@@ -111,7 +111,7 @@ pub(crate) struct RawWorkflow {
     #[schemars(extend("x-default" = "`never`"))]
     pub(crate) replay: Option<RawReplay>,
     /// With `replay = "keyed"`: how long after the first dispatch the server still honours the key. Declare less than it
-    /// promises, by as long as a request may be under way and this machine suspended.
+    /// promises, by as long as a request may be under way and this machine suspended or its clock set back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replay_window: Option<Span>,
     /// Whether a call that is confirmed not applied is sent again by itself, under the same key, while its task is not

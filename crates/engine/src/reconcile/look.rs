@@ -114,7 +114,8 @@ impl Engine {
                 };
             }
         };
-        let asked = self.parts.clock.now();
+        let id = &subject.entry.id;
+        let asked = self.reconciler.steps.since_closed(id, self.parts.clock.now());
         let heard = match self.ask(&request).await {
             Ok(heard) => heard,
             Err(what) => return Found::Looked { finding: Finding::Failed, what },
@@ -232,10 +233,9 @@ impl Engine {
         let mut pause = Millis(base + base * u64::from(self.parts.random.jitter() % 256) / 1024);
         let now = self.parts.clock.now();
         let until = |at: UnixMillis| at.since(now);
-        if let (Some(closed), Some(settle)) = (entry.operation.closed_at, asks.settle)
-            && until(closed + settle) > Millis(0)
-        {
-            pause = pause.min(until(closed + settle));
+        if let (Some(closed), Some(settle)) = (entry.operation.closed_at, asks.settle) {
+            let left = (closed + settle).since(self.reconciler.steps.since_closed(&entry.id, now));
+            pause = if left > Millis(0) { pause.min(left) } else { pause };
         }
         let spent = since + allowance.time + Millis(1);
         if until(spent) > Millis(0) { pause.min(until(spent)) } else { pause }

@@ -6,6 +6,7 @@
 //! - `agenda`: what is due when
 //! - `look`: one look after an operation: budget, fence, look-up, verdict
 //! - `ask`: one question to a system of record
+//! - `steps`: a wall clock that is set meanwhile
 //! - `resend`: sending again what is confirmed not applied
 //! - `tell`: telling people that an operation waits for them
 
@@ -13,6 +14,7 @@ mod agenda;
 mod ask;
 mod look;
 mod resend;
+mod steps;
 mod tell;
 
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use taskgate_store::record::{Intent, Record};
 
 use self::agenda::Agenda;
 use self::ask::Systems;
+use self::steps::Steps;
 use self::tell::Told;
 use crate::engine::Engine;
 use crate::limits::Limits;
@@ -45,15 +48,17 @@ pub(crate) struct Reconciler {
     notices: Agenda,
     systems: Systems,
     told: Told,
+    pub(crate) steps: Steps,
 }
 
 impl Reconciler {
-    pub(crate) fn new(limits: &Limits) -> Reconciler {
+    pub(crate) fn new(limits: &Limits, now: UnixMillis) -> Reconciler {
         Reconciler {
             looks: Agenda::new(limits.lookups.workflow_max),
             notices: Agenda::new(limits.notices.workflow_max),
             systems: Systems::new(limits.lookups.system_max),
             told: Told::default(),
+            steps: Steps::new(now),
         }
     }
 }
@@ -147,7 +152,10 @@ impl Engine {
                 let due = deadline.map_or(next, |deadline| deadline.min(next));
                 self.reconciler.looks.put(&after.id, &workflow.0, due);
             }
-            Inquiry::Idle | Inquiry::Person { .. } => self.reconciler.looks.remove(&after.id),
+            Inquiry::Idle | Inquiry::Person { .. } => {
+                self.reconciler.looks.remove(&after.id);
+                self.reconciler.steps.forget(&after.id);
+            }
         }
         self.handed_off(before, after);
     }

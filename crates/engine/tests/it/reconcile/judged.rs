@@ -146,6 +146,28 @@ async fn notes_3_4_settle_time_counts_from_the_proved_end_of_the_exchange() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn inv_48_a_clock_that_is_put_forward_settles_nothing() {
+    let mut policy = Policy::default();
+    policy.asks.settle = Some(Millis::secs(600));
+    let town = Town::new(policy);
+    town.looks.then(text("no"));
+    // What was put forward before counts for nothing either way.
+    town.stage.clock.skip_ms(3_600_000);
+    let mut handle = town.stage.submit(pay()).await;
+    let heard = town.hear().await;
+    let closed = tokio::time::Instant::now();
+    heard.answer.send(lost()).unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    town.stage.clock.skip_ms(3_600_000);
+    tokio::time::sleep(Duration::from_secs(500)).await;
+    assert_eq!(handle.record().operation.stage, Step::Unknown(Doubt::AnswerLost));
+    let record = handle.over().await;
+    assert_eq!(record.operation.stage, CONFIRMED_NOT);
+    let took = closed.elapsed().as_secs();
+    assert!((600..605).contains(&took), "it is asked as soon as that proves something: {took} s");
+}
+
+#[tokio::test(start_paused = true)]
 async fn r4_3_what_a_peer_reported_is_confirmed_beside_the_answer_and_holds_up_nothing() {
     let town = Town::with(Policy::default(), Limits { live_max: 1, ..Limits::default() });
     let unkeyed = || {
