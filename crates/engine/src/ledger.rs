@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use taskgate_core::id::{OperationId, WorkflowName};
 use taskgate_core::operation::{
-    Attestation, Command as Do, Doubt, Event, HandOff, Operation, OutOfStage, Outcome, Receipt, Stage, Text,
-    Verdict,
+    Attestation, Command as Do, Doubt, Event, HandOff, Inquiry, Operation, OutOfStage, Outcome, Receipt,
+    Stage, Text, Verdict,
 };
 use taskgate_core::task::{Command, Ending, Fault, Found, Refusal};
 use taskgate_core::time::{Millis, UnixMillis};
