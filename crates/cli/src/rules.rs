@@ -19,11 +19,6 @@ impl Workflows {
         Workflows(workflows.iter().map(|workflow| (workflow.name.clone(), workflow.clone())).collect())
     }
 
-    /// Whether there is one of this name.
-    pub(crate) fn has(&self, name: &WorkflowName) -> bool {
-        self.find(name).is_some()
-    }
-
     /// What workflows ask of `server` that it does not have: the workflow, its rule, and the tool. Whether a server has a
     /// tool is known only from its own list.
     pub(crate) fn missing<'a>(

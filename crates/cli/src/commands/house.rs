@@ -1,6 +1,5 @@
 //! The whole behind a front: store, servers, engine, gateway, put together and taken apart in the right order.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,6 @@ use taskgate_gateway::{Gateway, Parts as GatewayParts};
 use taskgate_keeper::counter::Counter;
 use taskgate_keeper::place::Place;
 use taskgate_store::Store;
-use taskgate_store::ledger::{LedgerEntry, Which};
 use taskgate_store_sqlite::{Options as StoreOptions, SqliteStore};
 use taskgate_wire::offers::Offers;
 use taskgate_workflow::Workflow;
@@ -33,9 +31,6 @@ use crate::config::Named;
 use crate::exit;
 use crate::failure::Failure;
 use crate::rules::Workflows;
-
-/// Operations that are read at once to see whether they have their workflow.
-const STRANGERS_PAGE: usize = 500;
 
 /// What a house is built from.
 pub(crate) struct Plan {
@@ -131,7 +126,6 @@ impl House {
             waiting = found.parked,
             "took up the work that was unfinished"
         );
-        tell_of_strangers(&engine, &workflows).await;
         let housekeeping = tokio::spawn({
             let engine = engine.clone();
             async move { engine.keep_house().await }
@@ -203,45 +197,5 @@ impl House {
         self.housekeeping.abort();
         self.reconciling.abort();
         self.engine.store().close().await;
-    }
-}
-
-/// Says which workflows have operations that nobody is certain of, and are not in the configuration: renamed, say, or taken
-/// out. Keys and objects belong to a workflow's name, so those operations hold nothing back any more.
-async fn tell_of_strangers(engine: &Engine, workflows: &Workflows) {
-    let mut strangers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for which in [Which::Open, Which::Reconciling, Which::Waiting] {
-        let mut after = None;
-        loop {
-            let page = match engine.operations(which, after, STRANGERS_PAGE).await {
-                Ok(page) => page,
-                Err(error) => {
-                    tracing::warn!(%error, "could not see whether all open operations have their workflow");
-                    return;
-                }
-            };
-            let last = page.last().map(LedgerEntry::after);
-            let is_end = page.len() < STRANGERS_PAGE;
-            for entry in page {
-                if let Some(intent) = &entry.intent
-                    && !workflows.has(&intent.workflow)
-                {
-                    strangers.entry(intent.workflow.0.clone()).or_default().insert(entry.id.0);
-                }
-            }
-            after = last;
-            if is_end {
-                break;
-            }
-        }
-    }
-    for (workflow, operations) in strangers {
-        tracing::warn!(
-            workflow,
-            operations = operations.len(),
-            "operations of a workflow that is not in the configuration are not settled: nobody looks them up, and their keys \
-             and objects hold back no call of a workflow of another name, which may do the same once more. Give the workflow \
-             this name again, or resolve them first: taskgate ops --open, taskgate ops --waiting"
-        );
     }
 }

@@ -8,8 +8,8 @@ use crate::config::Named;
 use crate::exit;
 use crate::failure::Failure;
 
-/// Compares what the store holds with what the configuration names. What is held of a workflow that is not there any more,
-/// and whose tools no other has, is told in the log.
+/// Compares what the store holds with what the configuration names. What is held of a workflow that is not there any more
+/// is told in the log.
 ///
 /// # Errors
 /// A tool is in another workflow now, and nothing says whether that goes on under the old name.
@@ -19,18 +19,18 @@ pub(crate) fn check(held: &[Held], named: &[Named]) -> Result<(), Failure> {
         let now = |(server, tool): &(ServerName, String)| {
             named.iter().find(|named| named.server == server.0 && named.tools.contains(tool))
         };
-        let others = held.tools.iter().filter_map(now).filter(|named| named.recorded_as != *old);
-        if let Some(other) = others.clone().find(|named| !named.is_said) {
+        let mut others = held.tools.iter().filter_map(now).filter(|named| named.recorded_as != *old);
+        if let Some(other) = others.find(|named| !named.is_said) {
             return Err(refused(held, other, named));
         }
         let is_there = named.iter().any(|named| named.recorded_as == *old);
-        if !is_there && held.open > 0 && others.count() == 0 {
+        if !is_there && held.open > 0 {
             tracing::warn!(
                 workflow = old,
                 open = held.open,
                 "the configuration has no workflow of this name any more: nothing can be looked up for its operations, and \
-                 its tools are not held to its keys and objects; give it back, or write `recorded_as` in the workflow that \
-                 follows it"
+                 its tools are not held to its keys and objects; give it back, write `recorded_as` in the workflow that \
+                 follows it, or resolve them: taskgate ops --open, taskgate ops --waiting"
             );
         }
     }

@@ -212,7 +212,7 @@ fn a_workflow_that_was_renamed_while_its_operations_are_open_is_told_of_at_the_s
         assert_eq!(gateway.running.code(), Some(0));
         gateway.running.stderr()
     };
-    let told = "workflow=\"handed\" operations=1";
+    let told = "workflow=\"handed\" open=1";
     let log = ends(&mut town.gateway);
     assert!(!log.contains(told), "{log}");
     let file = town.folder.path().join("taskgate.toml");
@@ -227,7 +227,7 @@ fn a_workflow_that_was_renamed_while_its_operations_are_open_is_told_of_at_the_s
     assert!(said.contains("workflow   handed") && said.contains("waits      for a person"), "{said}");
     assert!(said.contains("last       a look-up failed: http://127.0.0.1:1: "), "{said}");
     let log = ends(&mut town.gateway);
-    assert!(log.contains("workflow that is not in the configuration") && log.contains(told), "{log}");
+    assert!(log.contains("has no workflow of this name any more") && log.contains(told), "{log}");
 }
 
 /// Somebody who takes notices: the first is answered by 503, all others are acknowledged. What was said: head and body.
