@@ -366,10 +366,6 @@ impl Driver {
             tokio::select! {
                 biased;
                 answer = &mut answer => break Held::Answered(answer),
-                event = events.recv(), if open => match event {
-                    Some(event) => self.event(event).await,
-                    None => open = false,
-                },
                 order = self.next_order() => match order {
                     Order::Cancel(_) => {
                         stop.cancel();
@@ -392,6 +388,11 @@ impl Driver {
                 }
                 () = sleep_until(give_up_at.unwrap_or(deadline)), if give_up_at.is_some() => break Held::Unanswered,
                 () = stopping.cancelled() => break Held::Stopping,
+                // Last: a server may say more than there is time for, and neither deadline nor cancellation waits for it.
+                event = events.recv(), if open => match event {
+                    Some(event) => self.event(event).await,
+                    None => open = false,
+                },
             }
         };
         self.rest(&mut events);

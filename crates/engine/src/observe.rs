@@ -90,12 +90,13 @@ impl Driver {
             let stopping = self.engine.stopping.clone();
             let woken = tokio::select! {
                 biased;
-                woken = attended(&mut attending) => woken,
-                looked = maybe(&mut looking) => Woken::Looked(looked),
                 order = self.next_order() => Woken::Order(order),
                 () = sleep_until(deadline) => Woken::DeadlinePassed,
                 () = sleep_until(give_up_at.unwrap_or(deadline)), if give_up_at.is_some() => Woken::GraceOver,
+                looked = maybe(&mut looking) => Woken::Looked(looked),
                 () = sleep_until(due), if looking.is_none() => Woken::Due,
+                // After those: a server may say more than there is time for.
+                woken = attended(&mut attending) => woken,
                 () = stopping.cancelled() => Woken::Stopping,
             };
             match woken {

@@ -275,6 +275,12 @@ pub(crate) fn digest(tool: &str, arguments: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
+/// Why an answer is not waited for any longer.
+enum Over {
+    Cancelled,
+    Time,
+}
+
 /// A read-only call: straight through, with no store access unless it lasts (design 6, step 3).
 async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
     let exchange = checked.exchange;
@@ -292,23 +298,26 @@ async fn read(checked: Checked<'_>, arguments: &str) -> Result<Reply, Failure> {
     let until = checked.until();
     let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
     loop {
-        let next = tokio::select! {
-            biased;
-            next = flight.next() => next,
-            () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
+        let patience = async {
+            tokio::select! {
+                biased;
+                () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => Over::Cancelled,
+                () = tokio::time::sleep_until(until) => Over::Time,
+            }
+        };
+        match flight.next(patience).await {
+            Next::Else(Over::Cancelled) => {
                 flight.stop();
                 return Err(Failure::Cancelled);
             }
-            () = tokio::time::sleep_until(until) => {
-                if checked.route == Route::Sync {
-                    flight.stop();
-                    return Err(checked.out_of_time(None));
-                }
+            Next::Else(Over::Time) if checked.route == Route::Sync => {
+                flight.stop();
+                return Err(checked.out_of_time(None));
+            }
+            Next::Else(Over::Time) => {
                 let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };
                 return Box::pin(adopt(checked, flight.take(), None, Wait::Lasted)).await;
             }
-        };
-        match next {
             // One that is told of by a handle is recorded before that leaves (R3.3, R5.7).
             Next::Answer(answer @ Answer::Returned { .. }) if checked.is_long(&answer) => {
                 let checked = Checked { digest: digest(&checked.tool, arguments), ..checked };

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use taskgate_engine::back::{Answer, BackEvent, InFlight};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// How long an abandoned exchange is held, so that the server can be told.
@@ -18,9 +17,11 @@ pub(crate) struct Flight {
 }
 
 /// What happened next.
-pub(crate) enum Next {
+pub(crate) enum Next<T> {
     Answer(Answer),
     Event(BackEvent),
+    /// What else was waited for.
+    Else(T),
 }
 
 impl Flight {
@@ -28,12 +29,16 @@ impl Flight {
         Flight { parts: Some(in_flight), tells }
     }
 
-    /// Waits for the answer or what comes before it.
-    pub(crate) async fn next(&mut self) -> Next {
-        let Some(InFlight { answer, events, .. }) = &mut self.parts else {
-            return std::future::pending().await;
+    /// Waits for the answer, for something else, and last for what comes before the answer: a server may say more than
+    /// there is time for.
+    pub(crate) async fn next<T>(&mut self, other: impl Future<Output = T>) -> Next<T> {
+        let Some(InFlight { answer, events, .. }) = &mut self.parts else { return Next::Else(other.await) };
+        let next = tokio::select! {
+            biased;
+            answer = answer.as_mut() => Next::Answer(answer),
+            other = other => Next::Else(other),
+            Some(event) = events.recv() => Next::Event(event),
         };
-        let next = next(answer, events).await;
         if let Next::Answer(_) = next {
             self.parts = None;
         }
@@ -48,17 +53,6 @@ impl Flight {
     /// Has the server told that nobody waits any more.
     pub(crate) fn stop(mut self) {
         self.tells = true;
-    }
-}
-
-async fn next(
-    answer: &mut BoxFuture<'static, Answer>,
-    events: &mut mpsc::UnboundedReceiver<BackEvent>,
-) -> Next {
-    tokio::select! {
-        biased;
-        answer = answer.as_mut() => Next::Answer(answer),
-        Some(event) = events.recv() => Next::Event(event),
     }
 }
 

@@ -135,6 +135,18 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
                     }
                 };
             }
+            () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
+                stop.cancel();
+                hold(stop, Box::pin(async move { answer.await; }));
+                return Err(Failure::Cancelled);
+            }
+            () = tokio::time::sleep_until(until) => {
+                stop.cancel();
+                hold(stop, Box::pin(async move { answer.await; }));
+                let secs = exchange.gateway.config.limits.request_time.0 / 1000;
+                return Err(RpcError::internal(format!("The server did not answer within {secs} s")).into());
+            }
+            // Last: a server may say more than there is time for.
             Some(event) = events.recv() => match event {
                 BackEvent::Progress(params) => {
                     if let Some(token) = via.progress_token(&exchange.request) {
@@ -158,17 +170,6 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
                 },
                 BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. } => {}
             },
-            () = async { match &cancelled { Some(token) => token.cancelled().await, None => std::future::pending().await } } => {
-                stop.cancel();
-                hold(stop, Box::pin(async move { answer.await; }));
-                return Err(Failure::Cancelled);
-            }
-            () = tokio::time::sleep_until(until) => {
-                stop.cancel();
-                hold(stop, Box::pin(async move { answer.await; }));
-                let secs = exchange.gateway.config.limits.request_time.0 / 1000;
-                return Err(RpcError::internal(format!("The server did not answer within {secs} s")).into());
-            }
         }
     }
 }

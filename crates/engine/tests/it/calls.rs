@@ -9,7 +9,7 @@ use taskgate_core::operation::{Doubt, Effect, Outcome, Replay, Stage as Step, Ve
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault};
 use taskgate_core::time::Millis;
-use taskgate_engine::back::{Answer, InFlight, Stand};
+use taskgate_engine::back::{Answer, BackEvent, InFlight, Stand};
 use taskgate_engine::engine::{CancelError, SubmitError, Submitted};
 use taskgate_engine::limits::{Limits, Own};
 use taskgate_store::memory::{CommandKind, Fault as StoreFault};
@@ -176,6 +176,40 @@ async fn b_101_a_wished_cancellation_leaves_the_end_to_the_back() {
     heard.answer.send(text("{\"too\":\"late\"}")).unwrap();
     assert_eq!(returned(&*stage.over_by(&id).await), b"{\"too\":\"late\"}");
     assert!(stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap().is_some());
+}
+
+/// In real time, since a paused clock stands still while anybody works.
+#[tokio::test]
+async fn r5_2_a_server_that_never_stops_talking_holds_up_neither_a_cancellation_nor_the_deadline() {
+    for is_cancelled in [true, false] {
+        let limits = Limits { deadline: Millis::secs(1), ..Limits::default() };
+        let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
+        let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();
+        let heard = stage.back.hear().await;
+        let talking = tokio::spawn(async move {
+            loop {
+                // More than a driver takes before it lets others go on.
+                for _ in 0..8_000 {
+                    let said = BackEvent::Progress("{\"progress\":1}".into());
+                    if heard.events.send(said).is_err() {
+                        return;
+                    }
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        let ends = async {
+            if is_cancelled {
+                stage.engine.cancel(&me(), &id, CancelRule::Wish).await.unwrap();
+                heard.stop.cancelled().await;
+            } else {
+                let record = stage.over_by(&id).await;
+                assert_eq!(record.task.ending(), Some(&Ending::Faulted(Fault::DeadlinePassed)));
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), ends).await.expect("it is heard");
+        talking.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]
