@@ -408,11 +408,16 @@ impl Driver {
         held
     }
 
-    /// Of what came just before the end, that which somebody waits for.
+    /// What came just before the end: it is shown before that. Nobody is asked what its server has given up waiting for.
     pub(crate) fn rest(&mut self, events: &mut mpsc::UnboundedReceiver<BackEvent>) {
-        while let Ok(event) = events.try_recv() {
-            if let BackEvent::Visited { ask } = event {
-                self.visited(ask);
+        // A server may go on saying more.
+        for _ in 0..events.len() {
+            match events.try_recv() {
+                Ok(BackEvent::Progress(params)) => self.live.signal(Signal::Progress(params)),
+                Ok(BackEvent::Log(params)) => self.live.signal(Signal::Log(params)),
+                Ok(BackEvent::Visited { ask }) => self.visited(ask),
+                Ok(BackEvent::Asked { .. } | BackEvent::Unasked { .. } | BackEvent::Nudge) => {}
+                Err(_) => return,
             }
         }
     }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::asks::AskedFor;
 use crate::config::Limits;
 use crate::dispatch::{Exchange, Failure, Via, text};
-use crate::flight::hold;
+use crate::flight::{SHOWN_MAX, hold, only_tells};
 use crate::follow;
 use crate::initialize::server_info;
 use crate::level::Level;
@@ -123,11 +123,43 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
     let mut guard = StopGuard { stop: matches!(via, Via::Modern(_)).then_some(stop.clone()) };
     let cancelled = exchange.running.as_ref().map(|running| running.cancelled.clone());
     let until = tokio::time::Instant::now() + exchange.gateway.config.limits.request_time.duration();
+    let said = |event: BackEvent| match event {
+        BackEvent::Progress(params) => {
+            if let Some(token) = via.progress_token(&exchange.request) {
+                exchange.outlet.send(follow::progress(&params, token, None));
+            }
+        }
+        BackEvent::Log(params) => {
+            if via.wants_log(&params) {
+                exchange.outlet.send(follow::log(&params, None));
+            }
+        }
+        BackEvent::Asked { question, reply, .. } => match via {
+            Via::Legacy(session) => {
+                // Asked while the answer is waited for; nobody waits for the asking itself.
+                let asking = ask(
+                    session.clone(),
+                    exchange.outlet.clone(),
+                    question,
+                    exchange.gateway.config.limits.clone(),
+                );
+                tokio::spawn(async move {
+                    let _ = reply.send(asking.await);
+                });
+            }
+            Via::Modern(_) => {
+                let _ = reply.send(nobody(question.kind));
+            }
+        },
+        BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. } => {}
+    };
     loop {
         tokio::select! {
             biased;
             answer = &mut answer => {
                 guard.stop = None;
+                // What was said before it is shown before it.
+                std::iter::from_fn(|| events.try_recv().ok()).take(SHOWN_MAX).filter(only_tells).for_each(said);
                 return match answer {
                     RawAnswer::Result(result) => Ok(result),
                     failed @ (RawAnswer::Error(_) | RawAnswer::NeverSent(_) | RawAnswer::Lost(_) | RawAnswer::Nonsense(_)) => {
@@ -147,29 +179,7 @@ async fn exchange_raw(exchange: &Exchange, via: &Via, in_flight: RawInFlight) ->
                 return Err(RpcError::internal(format!("The server did not answer within {secs} s")).into());
             }
             // Last: a server may say more than there is time for.
-            Some(event) = events.recv() => match event {
-                BackEvent::Progress(params) => {
-                    if let Some(token) = via.progress_token(&exchange.request) {
-                        exchange.outlet.send(follow::progress(&params, token, None));
-                    }
-                }
-                BackEvent::Log(params) => {
-                    if via.wants_log(&params) {
-                        exchange.outlet.send(follow::log(&params, None));
-                    }
-                }
-                BackEvent::Asked { question, reply, .. } => match via {
-                    Via::Legacy(session) => {
-                        // Asked while the answer is waited for; nobody waits for the asking itself.
-                        let asking = ask(session.clone(), exchange.outlet.clone(), question, exchange.gateway.config.limits.clone());
-                        tokio::spawn(async move { let _ = reply.send(asking.await); });
-                    }
-                    Via::Modern(_) => {
-                        let _ = reply.send(nobody(question.kind));
-                    }
-                },
-                BackEvent::Unasked { .. } | BackEvent::Nudge | BackEvent::Visited { .. } => {}
-            },
+            Some(event) = events.recv() => said(event),
         }
     }
 }

@@ -12,6 +12,7 @@ use taskgate_wire::json;
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::time;
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
 
 use crate::asks::AskedFor;
@@ -69,8 +70,13 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
             session.take_back(&record);
         }
         if record.task.ending().is_some() {
-            if let Via::Legacy(session) = checked.via {
-                follow::last_visits(session, &record.id, &mut signals, &exchange.outlet);
+            // What was said before the answer is shown before it.
+            loop {
+                match signals.try_recv() {
+                    Ok(signal) => said(checked, &record, &signal),
+                    Err(TryRecvError::Lagged(_)) => {}
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
             }
             let shown = results::bounded(&exchange.gateway, &record, checked.via.tool()).await;
             return over(checked, &shown, start);
@@ -121,17 +127,23 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
             }
             // Last, since a server may say more than there is time for.
             signal = signals.recv(), if signals_open => match signal {
-                Ok(Signal::Progress(params)) => checked.progress(&params),
-                Ok(Signal::Log(params)) => checked.log(&params),
-                Ok(Signal::Visited(key)) => {
-                    if let Via::Legacy(session) = checked.via {
-                        follow::tell_visited(session, &record.id, &key, &exchange.outlet);
-                    }
-                }
+                Ok(signal) => said(checked, &record, &signal),
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => signals_open = false,
             },
         }
+    }
+}
+
+/// What a server says while it is at work.
+fn said(checked: &Checked<'_>, record: &Record, signal: &Signal) {
+    match (signal, checked.via) {
+        (Signal::Progress(params), _) => checked.progress(params),
+        (Signal::Log(params), _) => checked.log(params),
+        (Signal::Visited(key), Via::Legacy(session)) => {
+            follow::tell_visited(session, &record.id, key, &checked.exchange.outlet);
+        }
+        (Signal::Visited(_), Via::Modern(_)) => {}
     }
 }
 

@@ -402,3 +402,20 @@ async fn b_078_q_017_x_010_a_task_of_the_server_is_observed_and_its_result_given
     assert_eq!(got["result"]["content"][0]["text"], "done upstream");
     assert_eq!(got["result"]["resultType"], "complete", "Q-017");
 }
+
+#[tokio::test]
+async fn b_139_what_a_server_says_just_before_its_answer_is_shown_before_it() {
+    for effect in [Effect::ReadOnly, Effect::Consequential] {
+        let mut config = patient();
+        let policy = ToolPolicy { effect, ..ToolPolicy::default() };
+        config.servers[0].tools.insert("progress".to_owned(), policy);
+        let rig = Rig::with(config).await;
+        rig.fake.gate.open();
+        for _ in 0..20 {
+            let params = json!({"name": "progress", "_meta": {"progressToken": "p"}});
+            let messages = rig.modern("tools/call", json!({}), params).await.messages();
+            let methods: Vec<_> = messages.iter().map(|message| message["method"].as_str()).collect();
+            assert_eq!(methods, [Some("notifications/progress"), None], "{effect:?}: {messages:?}");
+        }
+    }
+}
