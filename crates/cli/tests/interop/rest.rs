@@ -193,7 +193,7 @@ impl Hand {
         let url = json!({ "url": "https://example.org/yes", "message": "please" });
         let said = self.call("trigger-url-elicitation", url);
         assert!(said.to_string().contains("completed"), "{said}");
-        self.call("trigger-long-running-operation", json!({ "duration": 1, "steps": 2 }));
+        self.call("trigger-long-running-operation", json!({ "duration": 1, "steps": 10 }));
         if self.is_modern {
             // It is acknowledged, and then left.
             self.ids += 1;
