@@ -193,7 +193,9 @@ impl Hand {
         let url = json!({ "url": "https://example.org/yes", "message": "please" });
         let said = self.call("trigger-url-elicitation", url);
         assert!(said.to_string().contains("completed"), "{said}");
-        self.call("trigger-long-running-operation", json!({ "duration": 1, "steps": 10 }));
+        // Not the same call for both: it outlasts its wait, and a result that nobody fetched would answer the second.
+        let steps = if self.is_modern { 9 } else { 10 };
+        self.call("trigger-long-running-operation", json!({ "duration": 1, "steps": steps }));
         if self.is_modern {
             // It is acknowledged, and then left.
             self.ids += 1;
