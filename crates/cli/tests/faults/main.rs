@@ -60,7 +60,7 @@ use crate::ledger::Entry;
 use crate::person::Person;
 use crate::places::Planned;
 use crate::plan::{Keys, Lane, Plays};
-use crate::play::Played;
+use crate::play::{Came, Played};
 use crate::tally::Tally;
 use crate::world::World;
 
@@ -68,6 +68,8 @@ const KEPT: &str = "a_kept_failure_fails_again_from_its_file";
 const NAME: &str = "no_effect_is_made_twice_and_both_records_agree";
 /// How many there must be if nobody says.
 const FAULTS: usize = 2_000;
+/// How often an act is played, each time with new keys, until what was to go wrong in it does.
+const ROUNDS: usize = 5;
 
 /// An act that went wrong, with all that is needed to play it again and all that is known of it.
 #[derive(Serialize, Deserialize)]
@@ -169,17 +171,23 @@ async fn run(lane: Lane, mut dice: Dice, seed: u64, every_byte: bool, tally: Arc
     let Planned { acts, measured, lengths } = lane.acts(&world, &mut keys, &mut dice, every_byte).await;
     tally.measured(lengths);
     let mut played: Vec<(Act, Vec<Played>)> = Vec::new();
-    {
+    let mut next = acts;
+    for _ in 0..ROUNDS {
+        let mut unmet = Vec::new();
         let (world, tally) = (&world, &*tally);
-        let mut playing = futures_util::stream::iter(acts)
+        let mut playing = futures_util::stream::iter(next)
             .map(|act| async move {
                 let came = play::act(world, &act, tally).await;
                 (act, came)
             })
             .buffer_unordered(lane.width);
-        while let Some(one) = playing.next().await {
-            played.push(one);
+        while let Some((act, came)) = playing.next().await {
+            if !came.is_met {
+                unmet.push(act.renewed(&mut keys));
+            }
+            played.push((act, came.played));
         }
+        next = unmet;
     }
     let trials = played.iter().map(|(_, played)| played.len()).sum();
     let ignored = measured.iter().flat_map(|act| &act.trials).map(ledger::digest).collect();
@@ -341,7 +349,7 @@ async fn play_again(file: &Path) -> (Tally, Vec<Failure>) {
     let failure = read(file);
     let world = World::set(&failure.backs).await;
     let tally = Tally::default();
-    let played = play::act(&world, &failure.act, &tally).await;
+    let Came { played, is_met: _ } = play::act(&world, &failure.act, &tally).await;
     let judging = Judging {
         world: &world,
         backs: &failure.backs,

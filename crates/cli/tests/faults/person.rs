@@ -78,8 +78,8 @@ impl Person<'_> {
         let rest_most = most.saturating_sub(asked.len().min(most / 2));
         let chosen = asked.into_iter().take(most / 2).chain(rest.into_iter().take(rest_most));
         let width = if self.is_struck { 1 } else { 4 };
-        let mut deciding = futures_util::stream::iter(chosen)
-            .map(|(entry, can_be_asked)| async move { self.about(entry, can_be_asked).await })
+        let mut deciding = futures_util::stream::iter(chosen.enumerate())
+            .map(|(at, (entry, can_be_asked))| async move { self.about(at, entry, can_be_asked).await })
             .buffer_unordered(width);
         let mut decided = Decided::default();
         while let Some(one) = deciding.next().await {
@@ -96,21 +96,23 @@ impl Person<'_> {
         Dice::new(self.seed ^ seed.unwrap_or_default())
     }
 
-    async fn about(&self, entry: Entry, can_be_asked: bool) -> Decided {
+    /// What is done about the operation at this place of the list, and what is struck meanwhile, goes by its place: so a
+    /// short list has everything in it too.
+    async fn about(&self, at: usize, entry: Entry, can_be_asked: bool) -> Decided {
         let mut dice = self.dice(&entry);
         let mut decided = Decided { touched: vec![entry.operation_id.clone()], ..Decided::default() };
-        let choice = dice.below(6);
-        if choice == 0 {
+        let choice = at % 6;
+        if choice == 5 {
             self.tally.count("person: left waiting".to_owned());
             return decided;
         }
         let mut wrong = Vec::new();
-        let is_resolved = if can_be_asked && choice < 5 {
-            self.reconcile(&entry, &mut dice, &mut wrong).await && dice.below(2) == 0
+        let is_resolved = if can_be_asked && choice < 4 {
+            self.reconcile(&entry, at, &mut dice, &mut wrong).await && dice.below(2) == 0
         } else {
             true
         };
-        if is_resolved && let Some(trial) = self.resolve(&entry, &mut dice, &mut wrong).await {
+        if is_resolved && let Some(trial) = self.resolve(&entry, at, &mut dice, &mut wrong).await {
             decided.undone.push(trial);
         }
         decided.wrong = wrong.into_iter().map(|words| (entry.digest.clone(), words)).collect();
@@ -118,10 +120,10 @@ impl Person<'_> {
     }
 
     /// Has the bank asked once more; whether a person is still to decide.
-    async fn reconcile(&self, entry: &Entry, dice: &mut Dice, wrong: &mut Vec<String>) -> bool {
+    async fn reconcile(&self, entry: &Entry, at: usize, dice: &mut Dice, wrong: &mut Vec<String>) -> bool {
         let id = &entry.operation_id;
         let words = ["reconcile", id, "--wait", "20s", "--json"];
-        if self.insist(&words, "reconciling", dice, wrong).await.is_none() {
+        if self.insist(&words, "reconciling", self.blow(at, dice), dice, wrong).await.is_none() {
             return true;
         }
         let now = self.at_rest(id).await;
@@ -143,7 +145,13 @@ impl Person<'_> {
     }
 
     /// Says what the bank's books say. The call, if it was not carried out and its key may be used again.
-    async fn resolve(&self, entry: &Entry, dice: &mut Dice, wrong: &mut Vec<String>) -> Option<Trial> {
+    async fn resolve(
+        &self,
+        entry: &Entry,
+        at: usize,
+        dice: &mut Dice,
+        wrong: &mut Vec<String>,
+    ) -> Option<Trial> {
         let (id, trial) = (&entry.operation_id, &self.trials[&entry.digest]);
         // The bank takes nothing more for this key; or it is enough that all are gone who could have brought it.
         let is_fenced = !trial.keyed || dice.below(2) == 0;
@@ -157,7 +165,7 @@ impl Person<'_> {
         let verdict = if times > 0 { "applied" } else { "not-applied" };
         let reason = format!("the bank's books have {} {times} times", trial.key);
         let words = ["resolve", id, verdict, "--reason", &reason, "--name", "ada", "--json"];
-        let times_said = self.insist(&words, "resolving", dice, wrong).await?;
+        let times_said = self.insist(&words, "resolving", self.blow(at / 2, dice), dice, wrong).await?;
         self.tally.count(format!("person: resolved {verdict}"));
         let (now, history) = user::show(self.world, id).await;
         let spoken = verdict.replace('-', "_");
@@ -178,20 +186,23 @@ impl Person<'_> {
         (times == 0 && !is_fenced).then(|| trial.clone())
     }
 
+    fn blow(&self, at: usize, dice: &mut Dice) -> Option<Blow> {
+        self.is_struck.then(|| match at % 4 {
+            0 => Blow::Command,
+            1 => Blow::Stop,
+            other => Blow::Gateway { again: (other == 2).then(|| dice.below(300_000)) },
+        })
+    }
+
     /// Runs a command until it is acknowledged, and strikes somebody the first time. How often it was run, if it was.
     async fn insist(
         &self,
         words: &[&str],
         doing: &str,
+        blow: Option<Blow>,
         dice: &mut Dice,
         wrong: &mut Vec<String>,
     ) -> Option<usize> {
-        let blow = match dice.below(4) {
-            _ if !self.is_struck => None,
-            0 => Some(Blow::Command),
-            1 => Some(Blow::Stop),
-            _ => Some(Blow::Gateway { again: (dice.below(2) == 0).then(|| dice.below(300_000)) }),
-        };
         let delay = Duration::from_micros(dice.below(60_000));
         let (mut said, mut times) = (None, 0);
         for attempt in 0..5 {

@@ -228,6 +228,17 @@ impl Lane {
     }
 }
 
+impl Act {
+    /// The same of calls that were never made.
+    pub(crate) fn renewed(&self, keys: &mut Keys) -> Act {
+        let mut act = self.clone();
+        for trial in &mut act.trials {
+            trial.key = keys.next();
+        }
+        act
+    }
+}
+
 /// A call that takes long enough to be asked about, where that is what it is for.
 pub(crate) fn following(mut trial: Trial, dice: &mut Dice) -> Trial {
     if trial.script.effects.is_empty() {

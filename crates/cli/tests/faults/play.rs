@@ -37,8 +37,16 @@ pub(crate) struct Played {
     pub(crate) again: Vec<Heard>,
 }
 
-/// Plays it; what came of each call.
-pub(crate) async fn act(world: &World, act: &Act, tally: &Tally) -> Vec<Played> {
+/// What came of an act.
+pub(crate) struct Came {
+    /// Call by call.
+    pub(crate) played: Vec<Played>,
+    /// Whether all that was to go wrong did. What a busy machine is late for may not.
+    pub(crate) is_met: bool,
+}
+
+/// Plays it.
+pub(crate) async fn act(world: &World, act: &Act, tally: &Tally) -> Came {
     if let Some(blow) = act.blow {
         return struck(world, act, blow, tally).await;
     }
@@ -49,7 +57,8 @@ pub(crate) async fn act(world: &World, act: &Act, tally: &Tally) -> Vec<Played> 
         world.start_gateway();
     }
     let played = act.trials.iter().zip(armed).map(|(trial, armed)| quiet(world, trial, armed, tally));
-    join_all(played).await
+    let (played, is_met): (Vec<_>, Vec<_>) = join_all(played).await.into_iter().unzip();
+    Came { played, is_met: is_met.into_iter().all(|is_met| is_met) }
 }
 
 /// What a message needs for being recognised.
@@ -173,11 +182,16 @@ pub(crate) async fn again(world: &World, trial: &Trial) -> Vec<Heard> {
     // What the bank was told of the first one counts no more.
     let trial = Trial { script: Script::default(), breaks: Vec::new(), ..trial.clone() };
     world.bank("PUT", &format!("/script/{}", trial.key), &json!(trial.script)).await;
-    quiet(world, &trial, Vec::new(), &Tally::default()).await.heard
+    quiet(world, &trial, Vec::new(), &Tally::default()).await.0.heard
 }
 
-/// One call, with what happens on its lines and at the bank.
-async fn quiet(world: &World, trial: &Trial, mut armed: Vec<(&Break, Armed)>, tally: &Tally) -> Played {
+/// One call, with what happens on its lines and at the bank; and whether all that was armed happened.
+async fn quiet(
+    world: &World,
+    trial: &Trial,
+    mut armed: Vec<(&Break, Armed)>,
+    tally: &Tally,
+) -> (Played, bool) {
     script(world, trial, tally).await;
     let heard = Mutex::new(Vec::new());
     let call = call(world, trial);
@@ -198,6 +212,7 @@ async fn quiet(world: &World, trial: &Trial, mut armed: Vec<(&Break, Armed)>, ta
         () = playing => {}
         () = releasing => {}
     }
+    let mut is_met = true;
     for (broken, mut order) in armed {
         // What is done to find out, and to tell a person, may come after the client was answered.
         if [LOOK, FENCE, "GET", "POST"].contains(&broken.message.as_str()) {
@@ -207,6 +222,7 @@ async fn quiet(world: &World, trial: &Trial, mut armed: Vec<(&Break, Armed)>, ta
         if order.progress().fired {
             tally.broke(trial, broken);
         } else {
+            is_met = false;
             tally.count(format!("not met: {}", fault_name(broken.line, broken.fault)));
         }
     }
@@ -214,21 +230,23 @@ async fn quiet(world: &World, trial: &Trial, mut armed: Vec<(&Break, Armed)>, ta
     if heard.iter().any(|heard| matches!(heard, Heard::GaveUp)) {
         eprintln!("faults: {} gave up; {}", trial.key, world.states());
     }
-    Played { trial: trial.clone(), heard, killed: false, again: Vec::new() }
+    (Played { trial: trial.clone(), heard, killed: false, again: Vec::new() }, is_met)
 }
 
 /// Calls, and a blow while the first of them is at its step.
-async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Played> {
+async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Came {
     let first = &act.trials[0];
     let (line, method, side, after) = blow.step.place();
     let stall = Break { line, message: method.to_owned(), fault: Fault::Stall { side, after }, release: 0 };
-    let Some(mut armed) = arm(world, first, &stall) else { return Vec::new() };
+    let Some(mut armed) = arm(world, first, &stall) else {
+        return Came { played: Vec::new(), is_met: true };
+    };
     let (over, strikes) = (Notify::new(), Notify::new());
     let leading = async {
         let played = if blow.whom == Whom::Client {
             process(world, first, blow, &strikes, tally).await
         } else {
-            quiet(world, first, Vec::new(), tally).await
+            quiet(world, first, Vec::new(), tally).await.0
         };
         over.notify_one();
         played
@@ -236,8 +254,8 @@ async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Play
     let striking = async {
         tokio::select! {
             _ = armed.until(|progress| progress.fired) => {}
-            () = over.notified() => return,
-            () = tokio::time::sleep(STEP) => return,
+            () = over.notified() => return false,
+            () = tokio::time::sleep(STEP) => return false,
         }
         tokio::time::sleep(Duration::from_micros(blow.delay)).await;
         tally.struck(blow, first);
@@ -276,11 +294,13 @@ async fn struck(world: &World, act: &Act, blow: Blow, tally: &Tally) -> Vec<Play
                 armed.release();
             }
         }
+        true
     };
     let others = join_all(act.trials[1..].iter().map(|trial| quiet(world, trial, Vec::new(), tally)));
-    let (played, (), mut others) = tokio::join!(leading, striking, others);
-    others.insert(0, played);
-    others
+    let (first, is_met, others) = tokio::join!(leading, striking, others);
+    let mut played = vec![first];
+    played.extend(others.into_iter().map(|(played, _)| played));
+    Came { played, is_met }
 }
 
 /// A call by a process, which is struck when it is told.
