@@ -102,8 +102,10 @@ async fn answers(
     let mut buffer = vec![0; 16 * 1024];
     let mut left = 0..0;
     loop {
-        // What comes before any request is nobody's answer, and ends the connection as it is.
+        // What comes before any request is nobody's answer, and ends the connection as it is. By the time that an answer can be
+        // there its request was told of, so that is looked for first.
         let order = tokio::select! {
+            biased;
             order = told.recv() => order.flatten(),
             count = from.read(&mut buffer), if left.is_empty() => {
                 let count = count?;

@@ -156,6 +156,28 @@ async fn what_no_rule_names_passes_on_the_same_connection() {
     assert!(armed.progress().fired);
 }
 
+/// However soon the answer comes, it is known by then whose it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_answer_at_once_is_the_answer_to_its_request() {
+    let mut clients = tokio::task::JoinSet::new();
+    let client = async || {
+        let (address, arrived) = server(Framing::Http).await;
+        let proxy = Proxy::start(Framing::Http, Some(address)).await.unwrap();
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        for turn in 0..500 {
+            client.write_all(&request("an end")).await.unwrap();
+            let mut answer = vec![0; ANSWER.len()];
+            let read = client.read_exact(&mut answer).await;
+            assert!(read.is_ok() && answer == ANSWER, "turn {turn}: {read:?}");
+        }
+        assert_eq!(arrived.lock().unwrap().len(), 1, "it was one connection");
+    };
+    for _ in 0..8 {
+        clients.spawn(client());
+    }
+    clients.join_all().await;
+}
+
 #[tokio::test]
 async fn a_rule_holds_once_and_not_after_it_was_dropped() {
     let (address, _) = server(Framing::Http).await;
