@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -148,13 +149,20 @@ impl Scene {
 
     /// Where the task stands, which both dialects tell alike, but for a tool that answered with an error: that is
     /// `failed` in dialect A and is `completed` in dialect B; and the task in dialect B.
+    ///
+    /// These are three reads and not one moment, and a task may move more than once meanwhile. What is compared is what
+    /// was read while it did not move.
     pub(crate) fn read(&self, id: &str) -> (String, Value) {
-        let before = self.a("tasks/get", json!({ "taskId": id }))["result"]["status"].clone();
-        let task = self.b("tasks/get", json!({ "taskId": id }))["result"].clone();
-        let after = self.a("tasks/get", json!({ "taskId": id }))["result"]["status"].clone();
+        let of_a = || self.a("tasks/get", json!({ "taskId": id }))["result"].clone();
+        let (a, task) = until("a task that stays as it is for three reads", || {
+            let before = of_a();
+            let task = self.b("tasks/get", json!({ "taskId": id }))["result"].clone();
+            (before == of_a()).then_some((before, task))
+        });
         let status = task["status"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
         let expected = if task["result"]["isError"] == true { "failed" } else { &status };
-        assert!(before == expected || after == expected, "A says {before} and {after}, B says {task}");
+        assert_eq!(a["status"], expected, "A says {a}, B says {task}");
+        assert_eq!(a["lastUpdatedAt"], task["lastUpdatedAt"], "A says {a}, B says {task}");
         (status, task)
     }
 
@@ -233,8 +241,12 @@ impl Gateway {
         Gateway { child, born, urls }
     }
 
+    /// Stops it. Once this returns, none of its threads runs.
     pub(crate) fn stop(&self) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGSTOP).unwrap();
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
     }
 
     fn kill(&mut self) {

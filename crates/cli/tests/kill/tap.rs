@@ -29,8 +29,9 @@ pub(crate) struct Line {
     holds_answers: AtomicBool,
 }
 
-/// Reads the server's stdout line by line, and waits before each for as long as a file is there.
-const PIPE: &str = "tee -a \"$1\" | \"$2\" \"$3\" | while IFS= read -r line; do \
+/// Writes down what is sent before the server has it, reads the server's stdout line by line, and waits before each for as
+/// long as a file is there.
+const PIPE: &str = "tee -a \"$1\" /dev/fd/3 3>&1 >/dev/null | \"$2\" \"$3\" | while IFS= read -r line; do \
     while [ -e \"$4\" ]; do sleep 0.02; done; printf '%s\\n' \"$line\"; done";
 
 impl Tap {
@@ -64,6 +65,14 @@ impl Tap {
         match self {
             Tap::Socket { line, .. } => line.holds_answers.store(true, Ordering::SeqCst),
             Tap::Pipe { hold, .. } => fs::write(hold, "").unwrap(),
+        }
+    }
+
+    /// The gateway hears again what the server says, and all that was held back.
+    pub(crate) fn let_answers_pass(&self) {
+        match self {
+            Tap::Socket { line, .. } => line.holds_answers.store(false, Ordering::SeqCst),
+            Tap::Pipe { hold, .. } => fs::remove_file(hold).unwrap(),
         }
     }
 
