@@ -40,7 +40,7 @@ async fn a_095_a_096_b_113_x_047_q_009_anothers_task_is_as_good_as_none() {
 
 #[tokio::test]
 async fn b_161_a_header_that_is_right_opens_no_door() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let mut pipe = Piped::start(&rig);
     let created = pipe.ask(modern(1, "tools/call", json!({"name": "slow"}))).await;
     let theirs = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
@@ -54,7 +54,7 @@ async fn b_161_a_header_that_is_right_opens_no_door() {
 
 #[tokio::test]
 async fn a_141_g_016_a_clients_token_stays_here() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let (body, _) = modern_body("tools/call", with_tasks(), json!({"name": "slow"}));
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::rig::{Fake, Rig, config, modern_body, patient, redact, with_tasks};
+use super::rig::{Fake, Rig, config, hasty, modern_body, redact, with_tasks};
 use super::schema::is_a;
 use crate::config::{GatewayConfig, Sees, ServerPolicy, ToolPolicy};
 use crate::pipe::{Attached, Incoming, Outgoing};
@@ -160,7 +160,7 @@ async fn over(rig: &Rig, id: &str) {
 
 #[tokio::test]
 async fn r3_3_a_frame_that_is_sent_again_is_one_call_and_nobody_is_told() {
-    let rig = Rig::with(kept(patient())).await;
+    let rig = Rig::with(kept(config())).await;
     let (first, _) = Client::open(&rig, json!({})).await;
     first.say(call(1, "slow", json!({"n": 1})), frame(2)).await;
     rig.fake.has_called(1).await;
@@ -182,7 +182,7 @@ async fn r3_3_a_frame_that_is_sent_again_is_one_call_and_nobody_is_told() {
 
 #[tokio::test]
 async fn r2_6_a_call_that_is_sent_again_is_answered_in_the_time_of_its_first_sending() {
-    let rig = Rig::with(kept(patient())).await;
+    let rig = Rig::with(kept(config())).await;
     let (mut client, _) = Client::open(&rig, json!({})).await;
     // The gateway before this one died while the client waited for it; the client's own limit runs on.
     client.since = Instant::now() - Duration::from_secs(60);
@@ -213,7 +213,7 @@ async fn r4_5_a_call_repeated_though_nobody_knows_is_not_sent_and_its_caller_hea
 
 #[tokio::test]
 async fn r3_3_each_call_of_a_batch_is_known_again_by_its_place() {
-    let rig = Rig::with(kept(patient())).await;
+    let rig = Rig::with(kept(config())).await;
     rig.fake.gate.open();
     let batch = json!([call(1, "slow", json!({"n": 1})), call(2, "slow", json!({"n": 2}))]);
     for _ in 0..2 {
@@ -231,7 +231,7 @@ async fn r3_3_each_call_of_a_batch_is_known_again_by_its_place() {
 
 #[tokio::test]
 async fn design_4_a_result_that_nobody_fetched_answers_the_same_call_once() {
-    let rig = Rig::with(kept(patient())).await;
+    let rig = Rig::with(kept(config())).await;
     let (host, _) = Client::open(&rig, json!({})).await;
     host.say(call(1, "slow", json!({"n": 1})), frame(2)).await;
     rig.fake.has_called(1).await;
@@ -262,7 +262,7 @@ async fn design_4_a_result_that_nobody_fetched_answers_the_same_call_once() {
 
 #[tokio::test]
 async fn design_4_each_message_with_a_final_result_says_whose_it_is() {
-    let rig = Rig::with(kept(config())).await;
+    let rig = Rig::with(kept(hasty())).await;
     let (mut host, _) = Client::open(&rig, json!({})).await;
     let (still, nothing) = host.tool("slow", json!({}), frame(2)).await;
     assert_eq!(nothing, None, "a handle is no result");
@@ -292,7 +292,7 @@ async fn design_4_each_message_with_a_final_result_says_whose_it_is() {
 
 #[tokio::test]
 async fn design_4_a_client_that_comes_back_is_told_what_is_there_and_finds_it_in_the_list() {
-    let rig = Rig::with(kept(config())).await;
+    let rig = Rig::with(kept(hasty())).await;
     let (mut host, opened) = Client::open(&rig, json!({})).await;
     assert_eq!(opened["instructions"], "Be kind.", "there is nothing from before");
     let id = handle(&host.tool("slow", json!({}), frame(2)).await.0);
@@ -330,7 +330,7 @@ async fn design_4_a_client_that_comes_back_is_told_what_is_there_and_finds_it_in
 
 #[tokio::test]
 async fn design_4_one_agents_tasks_are_seen_at_each_of_its_servers_and_at_nobody_elses() {
-    let rig = Rig::with(kept(config())).await;
+    let rig = Rig::with(kept(hasty())).await;
     let (mut host, _) = Client::open(&rig, json!({})).await;
     let id = handle(&host.tool("slow", json!({}), frame(2)).await.0);
     let named = |name: &str, sees| {
@@ -387,7 +387,7 @@ async fn a_server_is_served_from_when_it_is_added_until_it_is_removed() {
 
 #[tokio::test]
 async fn a_servers_own_budget_takes_the_place_of_the_limit() {
-    let mut slow = kept(patient());
+    let mut slow = kept(config());
     slow.servers[0].sync_budget = Some(Millis(50));
     let rig = Rig::with(slow).await;
     let (mut host, _) = Client::open(&rig, json!({})).await;
@@ -398,7 +398,7 @@ async fn a_servers_own_budget_takes_the_place_of_the_limit() {
 
 #[tokio::test]
 async fn what_a_shared_server_asks_of_a_client_that_cannot_be_asked_comes_with_its_handle_at_once() {
-    let rig = Rig::before(Fake::new(Version::V2025_11_25, BackTasks::None), kept(patient())).await;
+    let rig = Rig::before(Fake::new(Version::V2025_11_25, BackTasks::None), kept(config())).await;
     let (mut host, _) = Client::open(&rig, json!({"roots": {}})).await;
     let (said, _) = host.tool("ask", json!({}), frame(2)).await;
     assert!(text_of(&said).contains("It waits for an answer to question in-1: \"Which colour?\"."), "{said}");
@@ -419,7 +419,7 @@ async fn what_a_shared_server_asks_of_a_client_that_cannot_be_asked_comes_with_i
 
 #[tokio::test]
 async fn a_call_that_gets_no_handle_fails_when_its_client_cannot_be_asked() {
-    let mut config = kept(patient());
+    let mut config = kept(config());
     let sync = ToolPolicy { mode: ToolMode::Sync, ..ToolPolicy::default() };
     config.servers[0].tools.insert("ask".to_owned(), sync);
     let rig = Rig::with(config).await;
@@ -473,7 +473,7 @@ async fn g_021_the_end_of_one_pipe_is_not_the_end_of_the_others() {
 
 #[tokio::test]
 async fn b_053_what_was_asked_is_answered_though_the_host_has_closed_its_end() {
-    let rig = Rig::with(kept(patient())).await;
+    let rig = Rig::with(kept(config())).await;
     let (mut host, _) = Client::open(&rig, json!({})).await;
     host.say(call(1, "slow", json!({})), frame(2)).await;
     rig.fake.has_called(1).await;

@@ -6,7 +6,7 @@ use taskgate_core::operation::Effect;
 use taskgate_core::time::Millis;
 use taskgate_wire::version::Version;
 
-use super::rig::{Fake, Rig, config, patient, redact, with_tasks};
+use super::rig::{Fake, Rig, config, hasty, redact, with_tasks};
 use super::schema::{is_b, is_x};
 use crate::config::ToolPolicy;
 
@@ -34,7 +34,7 @@ async fn b_006_b_017_x_021_a_read_only_call_goes_straight_through_without_a_reco
 
 #[tokio::test]
 async fn b_009_b_057_b_067_b_075_b_076_x_008_a_call_that_lasts_becomes_a_task_which_can_be_read_at_once() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let response = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await;
     let created = &response.json()["result"];
     is_x("CreateTaskResult", created);
@@ -49,7 +49,7 @@ async fn b_009_b_057_b_067_b_075_b_076_x_008_a_call_that_lasts_becomes_a_task_wh
 
 #[tokio::test]
 async fn design_6_what_may_change_something_is_recorded_first_and_answered_inline_if_in_time() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let response = rig.modern("tools/call", with_tasks(), json!({"name": "fail"})).await;
     let result = &response.json()["result"];
     assert_eq!((&result["isError"], &result["resultType"]), (&json!(true), &json!("complete")));
@@ -92,7 +92,7 @@ pub(super) async fn find(rig: &Rig, id: &str) -> taskgate_engine::Handle {
 
 #[tokio::test]
 async fn b_023_b_058_without_the_extension_a_call_that_lasts_gets_a_handle_and_never_a_task() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let response = rig.modern("tools/call", json!({}), json!({"name": "slow"})).await;
     let result = &response.json()["result"];
     is_b("CallToolResult", result);
@@ -111,7 +111,7 @@ async fn b_071_a_task_member_is_ignored_in_a_stateless_call() {
 
 #[tokio::test]
 async fn b_035_b_036_b_139_progress_and_wanted_log_messages_come_on_the_calls_own_stream() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let params = json!({"name": "progress", "_meta": {"progressToken": "p", "io.modelcontextprotocol/logLevel": "info"}});
     let mut stream = rig.modern_open("tools/call", json!({}), params).await;
     assert_eq!(stream.header("content-type"), Some("text/event-stream"));
@@ -131,7 +131,7 @@ async fn b_035_b_036_b_139_progress_and_wanted_log_messages_come_on_the_calls_ow
 
 #[tokio::test]
 async fn b_140_log_messages_that_nobody_asked_for_are_not_sent() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let call = rig.modern("tools/call", json!({}), json!({"name": "progress"}));
     let opener = async {
         rig.fake.has_called(1).await;
@@ -145,7 +145,7 @@ async fn b_140_log_messages_that_nobody_asked_for_are_not_sent() {
 
 #[tokio::test]
 async fn g_019_closing_the_stream_of_a_read_only_call_stops_it() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let params = json!({"name": "progress", "_meta": {"progressToken": 1}});
     let mut stream = rig.modern_open("tools/call", json!({}), params).await;
     stream.message().await.unwrap();
@@ -155,7 +155,7 @@ async fn g_019_closing_the_stream_of_a_read_only_call_stops_it() {
 
 #[tokio::test]
 async fn g_019_x_050_closing_the_stream_of_any_other_call_lets_it_finish() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let stream = rig.modern_open("tools/call", json!({}), json!({"name": "slow"})).await;
     assert_eq!(stream.status, 200);
     drop(stream);
@@ -169,7 +169,7 @@ async fn g_019_x_050_closing_the_stream_of_any_other_call_lets_it_finish() {
 #[tokio::test]
 async fn b_077_b_094_b_096_b_105_b_166_q_019_q_022_q_023_x_034_a_question_before_the_answer_makes_a_task_for_a_client_that_knows_them()
  {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let created = rig.modern("tools/call", asks(true), json!({"name": "ask"})).await.json();
     is_x("CreateTaskResult", &created["result"]);
     let id = created["result"]["taskId"].as_str().unwrap();
@@ -204,7 +204,7 @@ async fn b_077_b_094_b_096_b_105_b_166_q_019_q_022_q_023_x_034_a_question_before
 
 #[tokio::test]
 async fn b_069_g_014_what_a_server_asks_before_its_task_is_asked_on_the_request_itself() {
-    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), patient()).await;
+    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     let params = json!({"name": "mrtr", "arguments": {"a": 1}});
     let asked = rig.modern("tools/call", asks(true), params.clone()).await.json();
     is_b("InputRequiredResult", &asked["result"]);
@@ -220,7 +220,7 @@ async fn b_069_g_014_what_a_server_asks_before_its_task_is_asked_on_the_request_
 
 #[tokio::test]
 async fn b_092_b_124_a_name_that_a_server_uses_in_two_rounds_stands_for_two_questions() {
-    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), patient()).await;
+    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     let params = json!({"name": "mrtr_twice", "arguments": {"a": 1}});
     let retry = |asked: &Value| {
         let mut retry = params.clone();
@@ -244,7 +244,7 @@ async fn b_092_b_124_a_name_that_a_server_uses_in_two_rounds_stands_for_two_ques
 
 #[tokio::test]
 async fn b_126_g_013_a_request_state_is_good_for_its_own_request_only() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let params = json!({"name": "ask", "arguments": {"a": 1}});
     let asked = rig.modern("tools/call", asks(false), params.clone()).await.json();
     is_b("InputRequiredResult", &asked["result"]);
@@ -280,7 +280,7 @@ async fn b_126_g_013_a_request_state_is_good_for_its_own_request_only() {
 
 #[tokio::test]
 async fn b_014_b_143_e_009_x_033_a_url_that_comes_first_is_asked_for_and_the_call_made_again() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let params = json!({"name": "url_first"});
     let asked = rig.modern("tools/call", asks(false), params.clone()).await.json();
     is_b("InputRequiredResult", &asked["result"]);
@@ -302,7 +302,7 @@ async fn b_014_b_143_e_009_x_033_a_url_that_comes_first_is_asked_for_and_the_cal
 
 #[tokio::test]
 async fn r4_6_the_same_key_joins_and_another_request_under_it_is_refused() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let keyed =
         |n: u32| json!({"name": "slow", "arguments": {"n": n}, "_meta": {"taskgate/idempotency-key": "k"}});
     let first = rig.modern("tools/call", with_tasks(), keyed(1)).await.json();
@@ -316,7 +316,7 @@ async fn r4_6_the_same_key_joins_and_another_request_under_it_is_refused() {
 
 #[tokio::test]
 async fn design_3_an_identical_plain_call_joins_and_is_told() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let params = json!({"name": "slow", "arguments": {"a": 1, "b": 2}});
     let first = rig.modern("tools/call", json!({}), params.clone()).await.json();
     // The same by its canonical form.
@@ -328,7 +328,7 @@ async fn design_3_an_identical_plain_call_joins_and_is_told() {
     assert!(words.starts_with("An identical call was made before"), "{words}");
     assert_eq!(rig.fake.calls.lock().len(), 1);
     // The result, too, says so.
-    let mut patient = patient();
+    let mut patient = config();
     patient.limits.stream_after = Millis::secs(60);
     let rig = Rig::with(patient).await;
     let one = rig.modern("tools/call", json!({}), params.clone());
@@ -373,7 +373,7 @@ async fn design_7_arguments_that_name_a_member_twice_are_refused_unless_read_onl
 
 #[tokio::test]
 async fn r2_6_mode_sync_stops_the_call_at_the_budget_and_says_so() {
-    let mut config = config();
+    let mut config = hasty();
     for (name, effect) in [("slow", Effect::Consequential), ("progress", Effect::ReadOnly)] {
         let policy = ToolPolicy { effect, mode: ToolMode::Sync, ..ToolPolicy::default() };
         config.servers[0].tools.insert(name.to_owned(), policy);
@@ -391,7 +391,7 @@ async fn r2_6_mode_sync_stops_the_call_at_the_budget_and_says_so() {
 
 #[tokio::test]
 async fn b_078_q_017_x_010_a_task_of_the_server_is_observed_and_its_result_given() {
-    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
+    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), hasty()).await;
     let created = rig.modern("tools/call", with_tasks(), json!({"name": "task"})).await.json();
     let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
     assert_ne!(id, "up-1", "X-010: a server's own id is never shown");
@@ -406,7 +406,7 @@ async fn b_078_q_017_x_010_a_task_of_the_server_is_observed_and_its_result_given
 #[tokio::test]
 async fn b_139_what_a_server_says_just_before_its_answer_is_shown_before_it() {
     for effect in [Effect::ReadOnly, Effect::Consequential] {
-        let mut config = patient();
+        let mut config = config();
         let policy = ToolPolicy { effect, ..ToolPolicy::default() };
         config.servers[0].tools.insert("progress".to_owned(), policy);
         let rig = Rig::with(config).await;

@@ -5,7 +5,7 @@ use taskgate_core::gate::BackTasks;
 use taskgate_wire::version::Version;
 
 use super::calls::find;
-use super::rig::{Fake, Rig, config, patient, redact};
+use super::rig::{Fake, Rig, config, redact};
 use super::schema::is_a;
 
 const NEWEST: &str = "2025-11-25";
@@ -326,7 +326,7 @@ async fn a_092_a_held_result_that_is_cancelled_is_not_answered() {
 
 #[tokio::test]
 async fn a_071_a_077_x_043_progress_keeps_its_token_for_the_life_of_the_task() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(NEWEST, json!({})).await;
     let mut standing = client.stream(None).await;
     let params = json!({"name": "later", "task": {}, "_meta": {"progressToken": "tok"}});

@@ -37,7 +37,7 @@ async fn b_149_b_153_tools_are_listed_without_execution_and_with_cache_hints() {
 #[tokio::test]
 async fn b_107_b_108_b_131_b_132_b_135_q_026_q_027_x_041_x_042_a_subscription_acknowledges_snapshots_and_pushes_the_full_task()
  {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let created = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await.json();
     let id = created["result"]["taskId"].as_str().unwrap();
     let listen = json!({"notifications": {"taskIds": [id, "tunknown", id]}});
@@ -113,7 +113,7 @@ async fn g_024_subscriptions_and_their_filters_are_capped() {
 
 #[tokio::test]
 async fn g_008_a_task_is_seen_from_either_dialect() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let created = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await.json();
     let id = created["result"]["taskId"].clone();
     let client = rig.session("2025-11-25", json!({})).await;

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::http_client;
-use super::rig::{Rig, patient};
+use super::rig::{Rig, config};
 use crate::config::GatewayConfig;
 use taskgate_core::time::Millis;
 
 /// One connection at a time, so that the next one shows that the one before is gone.
 fn narrow(stream_after: Millis) -> GatewayConfig {
-    let mut config = patient();
+    let mut config = config();
     config.limits.connections_max = 1;
     config.limits.stream_after = stream_after;
     config

@@ -129,7 +129,7 @@ impl Open {
     }
 
     /// The next chunk of a chunked body; `None` at its end.
-    async fn chunk(&mut self) -> Option<Bytes> {
+    pub(crate) async fn chunk(&mut self) -> Option<Bytes> {
         loop {
             if let Some(at) = self.buffer.windows(2).position(|two| two == b"\r\n") {
                 let size = std::str::from_utf8(&self.buffer[..at]).unwrap();

@@ -14,7 +14,7 @@ use taskgate_store::record::{self, Call, Front, Intent, Key, KeyScope};
 use taskgate_store::{Join, Store};
 use taskgate_workflow::{Conflict, Keying, Workflow};
 
-use super::rig::{Rig, config, patient, with_tasks};
+use super::rig::{Rig, config, hasty, with_tasks};
 use super::workflows::{derived, params, sent, text, workflow};
 use crate::calls::digest;
 use crate::config::GatewayConfig;
@@ -100,7 +100,7 @@ async fn r4_1_what_the_workflow_makes_of_a_call_is_recorded_with_it() {
         intended_effect: Some(text("'pays ' + string(args.order)", scope)),
         ..about(derived(), Conflict::Refuse)
     };
-    let rig = rig(whole, patient()).await;
+    let rig = rig(whole, config()).await;
     rig.fake.gate.open();
     ask(&rig, Shape::B, params(json!({"order": 7, "version": "v3"}), None)).await;
     let call = rig.records().await.remove(0).call;
@@ -120,7 +120,7 @@ async fn r4_1_what_the_workflow_makes_of_a_call_is_recorded_with_it() {
 
 #[tokio::test]
 async fn r4_6_a_business_key_of_somebody_else_is_refused_and_nothing_of_theirs_is_shown() {
-    let rig = rig(workflow(derived(), None), patient()).await;
+    let rig = rig(workflow(derived(), None), config()).await;
     let key = Key { text: "order-7".to_owned(), scope: KeyScope::Tenant };
     let theirs = made_by_ann(&rig, r#"{"order":7}"#, Some(key), None).await;
     rig.fake.has_called(1).await;
@@ -134,7 +134,7 @@ async fn r4_6_a_business_key_of_somebody_else_is_refused_and_nothing_of_theirs_i
 
 #[tokio::test]
 async fn r4_6_a_key_that_a_caller_gives_is_that_callers_own() {
-    let rig = rig(workflow(Keying::Required, None), patient()).await;
+    let rig = rig(workflow(Keying::Required, None), config()).await;
     made_by_ann(&rig, r#"{"order":7}"#, Some(Key::of_caller("k-1")), None).await;
     rig.fake.gate.open();
     let said = ask(&rig, Shape::B, params(json!({"order": 7}), Some("k-1"))).await;
@@ -144,7 +144,7 @@ async fn r4_6_a_key_that_a_caller_gives_is_that_callers_own() {
 
 #[tokio::test]
 async fn r4_6_the_same_key_joins_what_goes_on_what_is_over_and_what_is_gone() {
-    let rig = rig(workflow(derived(), None), config()).await;
+    let rig = rig(workflow(derived(), None), hasty()).await;
     let mine = || params(json!({"order": 7}), None);
     // It goes on: every client gets the one task.
     let first = ask(&rig, Shape::B, mine()).await;
@@ -183,7 +183,7 @@ async fn r4_6_the_same_key_joins_what_goes_on_what_is_over_and_what_is_gone() {
 /// What is in doubt, what goes on, what is over and what is gone is known without the server, which cannot be opened.
 #[tokio::test]
 async fn inv_30_a_repetition_is_answered_from_the_ledger_while_its_server_is_down() {
-    let rig = rig(workflow(derived(), None), patient()).await;
+    let rig = rig(workflow(derived(), None), config()).await;
     let call = |tool: &str, arguments: Value| {
         let mut call = params(arguments, None);
         call["name"] = json!(tool);
@@ -234,7 +234,7 @@ async fn inv_30_a_repetition_is_answered_from_the_ledger_while_its_server_is_dow
 /// The same call of a client that holds no task, and one that certainly did nothing.
 #[tokio::test]
 async fn design_3_the_same_call_joins_while_its_server_is_down() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let session = rig.session("2025-11-25", json!({})).await;
     let lose = || json!({"name": "lose", "arguments": {"a": 1}});
     let first = session.ask("tools/call", lose()).await.json();
@@ -251,7 +251,7 @@ async fn design_3_the_same_call_joins_while_its_server_is_down() {
 async fn r4_6_a_call_that_certainly_did_nothing_is_made_when_it_is_repeated() {
     for shape in SHAPES {
         for is_purged in [false, true] {
-            let rig = rig(workflow(derived(), None), patient()).await;
+            let rig = rig(workflow(derived(), None), config()).await;
             *rig.fake.is_cut_off.lock() = true;
             let mine = || params(json!({"order": 7}), None);
             let first = ask(&rig, Shape::Plain, mine()).await;
@@ -283,7 +283,7 @@ async fn inv_30_a_late_repetition_of_a_call_in_doubt_is_told_so_and_is_not_sent(
         (derived(), None, "gives its business key free"),
         (Keying::Required, Some("k"), "another idempotency key"),
     ] {
-        let rig = rig(workflow(keying, None), patient()).await;
+        let rig = rig(workflow(keying, None), config()).await;
         let mut mine = params(json!({"order": 7}), key);
         mine["name"] = json!("lose");
         let first = ask(&rig, Shape::Plain, mine.clone()).await;
@@ -310,7 +310,7 @@ async fn inv_30_a_late_repetition_of_a_call_in_doubt_is_told_so_and_is_not_sent(
 
 #[tokio::test]
 async fn design_7_a_second_call_on_an_object_is_refused_by_policy_and_names_only_the_callers_own() {
-    let rig = rig(about(Keying::PerRequest, Conflict::Refuse), config()).await;
+    let rig = rig(about(Keying::PerRequest, Conflict::Refuse), hasty()).await;
     let first = ask(&rig, Shape::B, params(json!({"order": 7}), None)).await;
     assert!(first["result"]["taskId"].is_string(), "{first}");
     let operation = rig.records().await[0].operation_id.0.clone();
@@ -342,7 +342,7 @@ async fn design_7_a_second_call_on_an_object_is_refused_by_policy_and_names_only
 
 #[tokio::test]
 async fn design_7_a_second_call_on_an_object_waits_its_turn_by_policy() {
-    let rig = rig(about(Keying::PerRequest, Conflict::Queue), config()).await;
+    let rig = rig(about(Keying::PerRequest, Conflict::Queue), hasty()).await;
     let first = ask(&rig, Shape::Plain, params(json!({"order": 7, "at": 1}), None)).await;
     let first = first["result"]["structuredContent"]["taskgate"]["taskId"].as_str().unwrap();
     let second = ask(&rig, Shape::B, params(json!({"order": 7, "at": 2}), None)).await;

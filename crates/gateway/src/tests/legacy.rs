@@ -8,7 +8,7 @@ use taskgate_wire::version::Version;
 
 use super::calls::find;
 use super::pipe::Piped;
-use super::rig::{Fake, Rig, config, patient, with_tasks};
+use super::rig::{Fake, Rig, config, hasty, with_tasks};
 use super::schema::is_a;
 
 const NEWEST: &str = "2025-11-25";
@@ -88,7 +88,7 @@ async fn a_018_b_063_no_other_request_becomes_a_task() {
 
 #[tokio::test]
 async fn a_021_g_001_versions_without_tasks_see_none() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     for version in ["2025-06-18", "2025-03-26"] {
         let client = rig.session(version, json!({"tasks": {"requests": {}}})).await;
         assert!(client.said["result"]["capabilities"].get("tasks").is_none());
@@ -206,7 +206,7 @@ async fn a_056_b_087_a_fault_of_ours_is_told_as_one_in_words() {
 
 #[tokio::test]
 async fn a_059_q_006_a_tasks_result_is_the_plain_one_but_for_one_key() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(NEWEST, json!({})).await;
     for tool in ["echo", "fail"] {
         let params = json!({"name": tool, "arguments": {"n": 1}, "_meta": {"vendor/a": 1}});
@@ -383,7 +383,7 @@ async fn g_005_what_a_version_lacks_is_taken_from_all_that_passes_through() {
 #[tokio::test]
 async fn g_006_tasks_are_ours_before_a_server_of_a_version_without_them() {
     for version in [Version::V2025_06_18, Version::V2025_03_26] {
-        let rig = Rig::before(Fake::new(version, BackTasks::None), config()).await;
+        let rig = Rig::before(Fake::new(version, BackTasks::None), hasty()).await;
         let client = rig.session(NEWEST, json!({})).await;
         let id = client.task("slow").await;
         let created = rig.modern("tools/call", with_tasks(), json!({"name": "slow"})).await.json();

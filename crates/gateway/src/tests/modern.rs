@@ -7,7 +7,7 @@ use taskgate_wire::version::Version;
 
 use super::calls::find;
 use super::pipe::{Piped, modern};
-use super::rig::{Fake, Rig, config, modern_body, patient, with_tasks};
+use super::rig::{Fake, Rig, config, hasty, modern_body, with_tasks};
 use super::schema::{is_b, is_x};
 use crate::config::ToolPolicy;
 
@@ -39,7 +39,7 @@ async fn b_007_a_name_changes_nothing() {
 
 #[tokio::test]
 async fn b_008_what_one_request_declared_is_not_known_of_the_next() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let mut pipe = Piped::start(&rig);
     let created = pipe.ask(modern(1, "tools/call", json!({"name": "slow"}))).await;
     assert_eq!(created["result"]["resultType"], "task");
@@ -60,7 +60,7 @@ async fn b_008_what_one_request_declared_is_not_known_of_the_next() {
 
 #[tokio::test]
 async fn b_015_b_050_b_123_a_stateless_client_is_sent_no_request() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let asked = rig.modern("tools/call", asks(json!({})), json!({"name": "ask"})).await;
     is_b("InputRequiredResult", &asked.json()["result"]);
     let roots = json!({"roots": {}});
@@ -196,7 +196,7 @@ async fn b_045_a_tool_whose_marks_break_the_rules_is_not_there_over_http() {
     for (version, tasks, is_there) in
         [(Version::V2026_07_28, BackTasks::B, false), (Version::V2025_11_25, BackTasks::A, true)]
     {
-        let rig = Rig::before(Fake::new(version, tasks), config()).await;
+        let rig = Rig::before(Fake::new(version, tasks), hasty()).await;
         rig.fake.answers("tools/list", list.clone());
         let listed = rig.modern("tools/list", with_tasks(), json!({})).await.json();
         let names: Vec<_> =
@@ -224,7 +224,7 @@ async fn b_061_no_call_needs_a_client_that_knows_tasks() {
 
 #[tokio::test]
 async fn b_110_q_032_x_043_a_task_of_a_stateless_client_has_no_progress_and_no_log() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let params = json!({"name": "later", "_meta":
         {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"}});
     let response = rig.modern("tools/call", with_tasks(), params).await;
@@ -248,7 +248,7 @@ async fn b_110_q_032_x_043_a_task_of_a_stateless_client_has_no_progress_and_no_l
 
 #[tokio::test]
 async fn b_115_b_116_the_extension_means_nothing_in_a_session() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session("2025-11-25", with_tasks()).await;
     assert!(!client.said.to_string().contains("io.modelcontextprotocol/tasks"));
     let lasts = client.call("slow", json!({})).await;
@@ -266,7 +266,7 @@ async fn b_115_b_116_the_extension_means_nothing_in_a_session() {
 #[tokio::test]
 async fn b_118_q_016_legacy_tasks_are_for_legacy_declarers_where_the_operator_allows_it() {
     let legacy = json!({"tasks": {"requests": {"tools": {"call": {}}}}});
-    let mut config = config();
+    let mut config = hasty();
     for allows in [false, true] {
         config.legacy_tasks_for_stateless = allows;
         let rig = Rig::with(config.clone()).await;
@@ -316,7 +316,7 @@ async fn b_122_input_is_wanted_before_three_methods_only() {
 
 #[tokio::test]
 async fn b_127_a_client_that_does_not_come_back_is_asked_again_when_it_calls_again() {
-    let mut config = patient();
+    let mut config = config();
     // As something that may change the world: an identical call joins.
     config.servers[0].tools.remove("ask");
     let rig = Rig::with(config).await;
@@ -332,7 +332,7 @@ async fn b_127_a_client_that_does_not_come_back_is_asked_again_when_it_calls_aga
 
 #[tokio::test]
 async fn b_130_bad_missing_and_surplus_answers_of_a_retry() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let call = json!({"name": "ask"});
     let asked = rig.modern("tools/call", asks(json!({})), call.clone()).await.json();
     let with = |answers: Value| {
@@ -353,7 +353,7 @@ async fn b_130_bad_missing_and_surplus_answers_of_a_retry() {
 
 #[tokio::test]
 async fn b_130_answers_without_a_state_answer_what_the_call_then_asks() {
-    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), patient()).await;
+    let rig = Rig::before(Fake::new(Version::V2026_07_28, BackTasks::B), config()).await;
     let with = |name: &str, answers: Value| json!({"name": name, "inputResponses": answers});
     let call = async |params: Value| rig.modern("tools/call", asks(json!({})), params).await.json();
     let yes = json!({"action": "accept", "content": {"colour": "blue"}});
@@ -375,7 +375,7 @@ async fn b_130_answers_without_a_state_answer_what_the_call_then_asks() {
 
 #[tokio::test]
 async fn b_148_the_list_of_tools_depends_on_nothing_that_came_before() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let list =
         async || rig.modern("tools/list", with_tasks(), json!({})).await.json()["result"]["tools"].clone();
     let first = list().await;
@@ -386,7 +386,7 @@ async fn b_148_the_list_of_tools_depends_on_nothing_that_came_before() {
 
 #[tokio::test]
 async fn b_150_an_unknown_tool_is_an_error_and_a_failed_one_a_result() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     for params in [json!({"name": "nope"}), json!({}), json!({"name": "echo", "arguments": 1})] {
         let (body, _) = modern_body("tools/call", json!({}), params.clone());
         let mut headers = vec![MODERN, ("mcp-method", "tools/call")];

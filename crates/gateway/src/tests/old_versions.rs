@@ -7,7 +7,7 @@ use taskgate_wire::version::Version;
 
 use super::calls::find;
 use super::pipe::Piped;
-use super::rig::{Client, Fake, Rig, config, patient};
+use super::rig::{Client, Fake, Rig, config};
 
 const FIRST: &str = "2024-11-05";
 const BATCHES: &str = "2025-03-26";
@@ -32,7 +32,7 @@ fn listed(client: &Value) -> Value {
 
 #[tokio::test]
 async fn a_008_g_001_a_client_of_the_first_version_is_served_over_both_transports() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session(FIRST, json!({})).await;
     assert_eq!(client.said["result"]["protocolVersion"], FIRST);
     assert!(client.said["result"]["capabilities"].get("tasks").is_none(), "G-001");
@@ -162,7 +162,7 @@ async fn d_005_g_002_a_batch_with_a_long_call_is_answered_together_with_its_hand
         let arguments = json!({"action": "wait", "taskId": id});
         request(4, "tools/call", json!({"name": "taskgate_task", "arguments": arguments}))
     };
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session(BATCHES, json!({})).await;
     let mut open = rig.post(&client.headers(), &batch.to_string()).await;
     assert_eq!(open.header("content-type"), Some("text/event-stream"), "it is kept alive meanwhile");
@@ -182,7 +182,7 @@ async fn d_005_g_002_a_batch_with_a_long_call_is_answered_together_with_its_hand
 
 #[tokio::test]
 async fn d_005_what_a_call_in_a_batch_asks_and_tells_comes_on_the_batchs_own_stream() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(BATCHES, json!({"roots": {}})).await;
     let mut progress = call(2, "progress");
     progress["params"]["_meta"] = json!({"progressToken": "p"});
@@ -218,7 +218,7 @@ async fn a_092_d_005_a_call_that_its_batch_takes_back_is_left_out_of_the_answers
         request(2, "ping", json!({})),
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
     ]);
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(BATCHES, json!({})).await;
     let answers = by_id(&client.say(taken_back.clone()).await.json());
     assert_eq!(answers.keys().collect::<Vec<_>>(), [&2]);

@@ -172,7 +172,7 @@ async fn x_023_questions_news_and_results_share_the_pipe() {
 
 #[tokio::test]
 async fn b_052_b_137_a_request_that_is_taken_back_is_not_answered() {
-    let rig = Rig::with(super::rig::patient()).await;
+    let rig = Rig::with(super::rig::config()).await;
     let mut pipe = Piped::start(&rig);
     pipe.say(modern(1, "tools/call", json!({"name": "progress"}))).await;
     rig.fake.has_called(1).await;

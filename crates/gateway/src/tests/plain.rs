@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use taskgate_core::time::{Millis, UnixMillis};
 
 use super::calls::find;
-use super::rig::{Rig, config, patient, redact};
+use super::rig::{Rig, config, redact};
 use super::schema::is_a;
 use crate::event_id::EventId;
 
@@ -23,7 +23,7 @@ fn handle(said: &Value) -> String {
 
 #[tokio::test]
 async fn g_002_a_call_that_lasts_gets_a_handle_in_every_legacy_version() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     for version in [NEWEST, "2025-06-18", "2025-03-26"] {
         let client = rig.session(version, json!({})).await;
         let said = client.call("slow", json!({"version": version})).await;
@@ -80,7 +80,7 @@ async fn r5_7_a_long_result_is_shown_page_by_page() {
 
 #[tokio::test]
 async fn design_3_the_handle_tool_says_what_it_cannot_do() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session(NEWEST, json!({})).await;
     let mut out = String::new();
     for arguments in [
@@ -110,7 +110,7 @@ async fn design_3_the_handle_tool_says_what_it_cannot_do() {
 
 #[tokio::test]
 async fn design_3_a_wish_to_cancel_is_told_as_one() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session(NEWEST, json!({})).await;
     let id = handle(&client.call("slow", json!({})).await);
     rig.fake.has_called(1).await;
@@ -125,7 +125,7 @@ async fn design_3_a_wish_to_cancel_is_told_as_one() {
 
 #[tokio::test]
 async fn a_127_g_004_a_question_is_asked_on_the_calls_own_stream() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     for version in [NEWEST, "2025-06-18"] {
         let client = rig.session(version, json!({"elicitation": {}})).await;
         let mut stream = client.open("tools/call", json!({"name": "ask"})).await;
@@ -142,7 +142,7 @@ async fn a_127_g_004_a_question_is_asked_on_the_calls_own_stream() {
 
 #[tokio::test]
 async fn g_004_a_question_that_outlasts_the_wait_comes_with_the_handle_and_is_answered_there() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session(NEWEST, json!({"elicitation": {"form": {}}})).await;
     // A client that reads no streams cannot be asked on one.
     let body = json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": {"name": "ask"}});
@@ -164,7 +164,7 @@ async fn g_004_a_question_that_outlasts_the_wait_comes_with_the_handle_and_is_an
 
 #[tokio::test]
 async fn g_003_a_cancelled_plain_call_is_cancelled_and_not_answered() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(NEWEST, json!({})).await;
     for (tool, request) in [("slow", 1), ("progress", 2)] {
         let params = json!({"name": tool, "_meta": {"progressToken": 1}});
@@ -180,7 +180,7 @@ async fn g_003_a_cancelled_plain_call_is_cancelled_and_not_answered() {
 
 #[tokio::test]
 async fn a_129_g_020_x_050_closing_a_legacy_stream_cancels_nothing() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(NEWEST, json!({})).await;
     let params = json!({"name": "progress", "_meta": {"progressToken": 1}});
     let mut stream = client.open("tools/call", params).await;
@@ -198,7 +198,7 @@ async fn a_129_g_020_x_050_closing_a_legacy_stream_cancels_nothing() {
 
 #[tokio::test]
 async fn a_128_a_broken_call_is_taken_up_again_by_its_last_event() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(NEWEST, json!({})).await;
     let mut stream = client.open("tools/call", json!({"name": "slow"})).await;
     let last = stream.event().await.unwrap().id.unwrap();
@@ -212,7 +212,7 @@ async fn a_128_a_broken_call_is_taken_up_again_by_its_last_event() {
 
 #[tokio::test]
 async fn a_128_r2_6_a_call_that_is_taken_up_again_has_what_is_left_of_its_time() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session(NEWEST, json!({})).await;
     let mut stream = client.open("tools/call", json!({"name": "slow"})).await;
     let last = stream.event().await.unwrap().id.unwrap();

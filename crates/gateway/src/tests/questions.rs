@@ -11,7 +11,7 @@ use taskgate_core::time::Millis;
 use taskgate_engine::back::Reply;
 
 use super::pipe::Piped;
-use super::rig::{Rig, config, form, patient, with_tasks};
+use super::rig::{Rig, config, form, with_tasks};
 use crate::passthrough;
 use crate::upstream::Newest;
 
@@ -22,13 +22,18 @@ fn roots() -> Question {
 }
 
 /// Waits for something that takes other tasks a moment; whether it came.
-async fn soon(mut is_so: impl FnMut() -> bool) -> bool {
+async fn within(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let looked = async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(Duration::from_millis(300), looked).await.is_ok()
+    tokio::time::timeout(time, looked).await.is_ok()
+}
+
+/// The same, of what must come.
+async fn until(is_so: impl FnMut() -> bool) {
+    assert!(within(Duration::from_secs(30), is_so).await, "it did not come to that");
 }
 
 #[tokio::test]
@@ -44,7 +49,10 @@ async fn a_011_nothing_is_announced_or_asked_on_a_pipe_before_the_handshake_is_o
     let asking = tokio::spawn(async move { newest.ask(roots()).await });
     // Whoever listened already would pass this on.
     let listens = || rig.fake.notices.receiver_count() > 0;
-    assert!(!soon(listens).await, "nobody listens for a client that is not ready");
+    assert!(
+        !within(Duration::from_millis(300), listens).await,
+        "nobody listens for a client that is not ready"
+    );
     let _ = rig.fake.notices.send(Notice::ToolsChanged);
     pipe.say(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"})).await;
     assert_eq!(pipe.hear().await["id"], 7, "the first that it hears");
@@ -54,7 +62,7 @@ async fn a_011_nothing_is_announced_or_asked_on_a_pipe_before_the_handshake_is_o
     assert_eq!(asked["method"], "roots/list", "{asked}");
     pipe.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})).await;
     assert!(matches!(asking.await.unwrap(), Reply::Result(_)));
-    assert!(soon(listens).await);
+    until(listens).await;
     rig.fake.notices.send(Notice::ToolsChanged).unwrap();
     assert_eq!(pipe.hear().await["method"], "notifications/tools/list_changed");
 }
@@ -84,7 +92,7 @@ async fn a_066_a_068_a_client_hears_of_its_task_before_it_is_asked_anything_abou
 
 #[tokio::test]
 async fn q_023_x_029_on_a_pipe_an_answer_that_does_not_fit_is_asked_for_again_once() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let mut pipe = Piped::start(&rig);
     pipe.initialize(json!({"elicitation": {"form": {}}})).await;
     pipe.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask"}})).await;
@@ -107,7 +115,7 @@ async fn a_013_a_092_a_question_that_is_not_answered_in_time_is_taken_back() {
     let client = rig.session(NEWEST, json!({"elicitation": {"form": {}}, "roots": {}})).await;
     let mut stream = client.stream(None).await;
     let session = rig.gateway.sessions.newest(|_| true).remove(0);
-    assert!(soon(|| session.stream().is_some()).await);
+    until(|| session.stream().is_some()).await;
     for question in [form(None), roots()] {
         let outlet = session.stream().unwrap();
         let limits = rig.gateway.config.limits.clone();
@@ -129,7 +137,7 @@ async fn a_013_a_092_a_question_that_is_not_answered_in_time_is_taken_back() {
 async fn b_099_q_021_x_030_what_a_calls_own_client_did_not_declare_is_refused_though_others_share_the_server()
 {
     // The rig's one server session is everybody's, and asks whatever call it likes.
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let refused = |said: &Value| {
         let text = said["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{said}"));
         assert!(text.starts_with("refused: "), "{text}");

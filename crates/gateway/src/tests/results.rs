@@ -17,7 +17,7 @@ use taskgate_wire::version::Version;
 use taskgate_workflow::{Keying, Workflow};
 
 use super::http_client::{self, Response};
-use super::rig::{Client, Fake, Rig, config, patient, with_tasks};
+use super::rig::{Client, Fake, Rig, config, hasty, with_tasks};
 use super::schema::{is_a, is_b, is_x};
 use super::workflows::workflow;
 use crate::INLINE_MIN;
@@ -160,7 +160,7 @@ fn part_of(whole: &Value, path: &str) -> Vec<u8> {
 async fn r5_7_a_plain_call_gets_the_beginning_and_a_handle_by_which_every_byte_is_had() {
     for (kind, whole, path) in kinds() {
         for tool in ["slow", "echo"] {
-            let rig = rig(patient(), &whole).await;
+            let rig = rig(config(), &whole).await;
             rig.fake.gate.open();
             let answer = rig.modern("tools/call", json!({}), params(tool)).await.json()["result"].clone();
             is_b("CallToolResult", &answer);
@@ -190,7 +190,7 @@ async fn r5_7_a_plain_call_gets_the_beginning_and_a_handle_by_which_every_byte_i
 #[tokio::test]
 async fn r5_7_what_is_short_stays_as_it_was_beside_what_is_long() {
     let (_, whole, _) = kinds().remove(2);
-    let rig = rig(patient(), &whole).await;
+    let rig = rig(config(), &whole).await;
     rig.fake.gate.open();
     let answer = rig.modern("tools/call", json!({}), params("slow")).await.json()["result"].clone();
     assert_eq!(answer["content"][0], whole["content"][0]);
@@ -212,7 +212,7 @@ async fn r5_7_what_is_short_stays_as_it_was_beside_what_is_long() {
 #[tokio::test]
 async fn r5_7_a_tool_without_a_workflow_passes_whole_and_unrecorded() {
     let (_, whole, _) = kinds().remove(0);
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     *rig.fake.returns.lock() = Some(of(&whole));
     let answer = rig.modern("tools/call", json!({}), params("echo")).await.json()["result"].clone();
     assert_eq!(answer["content"], whole["content"]);
@@ -222,7 +222,7 @@ async fn r5_7_a_tool_without_a_workflow_passes_whole_and_unrecorded() {
 #[tokio::test]
 async fn r5_7_a_task_of_dialect_b_inlines_the_beginning_in_get_and_in_pushes() {
     for (kind, whole, _) in kinds() {
-        let rig = rig(config(), &whole).await;
+        let rig = rig(hasty(), &whole).await;
         let created = rig.modern("tools/call", with_tasks(), params("slow")).await.json();
         let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
         let listen = json!({"notifications": {"taskIds": [id]}});
@@ -272,7 +272,7 @@ async fn r5_7_a_task_of_dialect_a_is_answered_by_the_beginning_with_its_related_
 async fn r5_7_legacy_clients_of_every_version_get_it_in_their_own_blocks() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         for (kind, whole, _) in kinds() {
-            let rig = rig(patient(), &whole).await;
+            let rig = rig(config(), &whole).await;
             rig.fake.gate.open();
             let client = rig.session(version, json!({})).await;
             let answer = client.call("slow", json!({})).await["result"].clone();
@@ -304,7 +304,7 @@ async fn follow(client: &Client<'_>, arguments: Value) -> Value {
 #[tokio::test]
 async fn r5_7_taskgate_task_waits_for_the_beginning_and_shows_the_rest_in_pages() {
     for (kind, whole, path) in kinds() {
-        let rig = rig(config(), &whole).await;
+        let rig = rig(hasty(), &whole).await;
         let client = rig.session("2025-06-18", json!({})).await;
         let stand_in = client.call("slow", json!({})).await["result"].clone();
         let id = stand_in["structuredContent"]["taskgate"]["taskId"].as_str().unwrap().to_owned();
@@ -351,7 +351,7 @@ async fn r5_7_taskgate_task_waits_for_the_beginning_and_shows_the_rest_in_pages(
 #[tokio::test]
 async fn r5_7_a_call_that_joins_gets_the_beginning_with_the_note_that_it_joined() {
     let (kind, whole, _) = kinds().remove(0);
-    let rig = rig(patient(), &whole).await;
+    let rig = rig(config(), &whole).await;
     let key = |tool| json!({"name": tool, "arguments": {}, "_meta": {"taskgate/idempotency-key": "k"}});
     rig.fake.gate.open();
     let first = rig.modern("tools/call", json!({}), key("slow")).await.json();
@@ -365,7 +365,7 @@ async fn r5_7_a_call_that_joins_gets_the_beginning_with_the_note_that_it_joined(
 #[tokio::test]
 async fn r5_7_a_stream_that_broke_is_taken_up_with_the_beginning() {
     let (kind, whole, _) = kinds().remove(0);
-    let rig = rig(patient(), &whole).await;
+    let rig = rig(config(), &whole).await;
     let client = rig.session("2025-11-25", json!({})).await;
     let mut stream = client.open("tools/call", params("slow")).await;
     let primed = stream.event().await.unwrap().id.unwrap();
@@ -384,7 +384,7 @@ async fn r5_7_a_stream_that_broke_is_taken_up_with_the_beginning() {
 #[tokio::test]
 async fn r5_7_a_batch_is_bounded_result_by_result() {
     let (kind, whole, _) = kinds().remove(0);
-    let rig = rig(patient(), &whole).await;
+    let rig = rig(config(), &whole).await;
     rig.fake.gate.open();
     let client = rig.session("2025-03-26", json!({})).await;
     let call = |id: u64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params(tool)});
@@ -401,11 +401,11 @@ async fn r5_7_after_a_restart_the_handle_still_leads_to_every_byte() {
     let fake = Fake::new(Version::V2025_11_25, BackTasks::None);
     *fake.returns.lock() = Some(of(&whole));
     fake.gate.open();
-    let first = Rig::over(fake.clone(), bounded(patient()), store.clone()).await;
+    let first = Rig::over(fake.clone(), bounded(config()), store.clone()).await;
     let answer = first.modern("tools/call", json!({}), params("slow")).await.json()["result"].clone();
     let told = told(&answer, &whole, kind).clone();
     first.shutdown.cancel();
-    let second = Rig::over(fake, bounded(patient()), store).await;
+    let second = Rig::over(fake, bounded(config()), store).await;
     let uri = format!("{}{path}", told["uri"].as_str().unwrap());
     assert!(pieces(&uri, |uri| read_modern(&second, uri)).await == part_of(&whole, path));
     let id = told["taskId"].as_str().unwrap();
@@ -413,7 +413,7 @@ async fn r5_7_after_a_restart_the_handle_still_leads_to_every_byte() {
     let url = again["result"]["result"]["_meta"]["taskgate/result"]["url"].as_str().unwrap().to_owned();
     assert_eq!(get(&second, &url, &[]).await.body.as_bytes(), of(&whole));
     // Its workflow is configured no more: what was called under it stays bounded.
-    let mut without = patient();
+    let mut without = config();
     without.limits.result_inline = MAX;
     let third = Rig::over(second.fake.clone(), without, second.store.clone()).await;
     let again = third.modern("tasks/get", with_tasks(), json!({"taskId": id})).await.json();
@@ -424,7 +424,7 @@ async fn r5_7_after_a_restart_the_handle_still_leads_to_every_byte() {
 async fn r5_7_http_gives_ranges_and_nothing_that_a_browser_would_run_or_keep() {
     let page = "<script>alert(1)</script>".repeat(10_000);
     let whole = json!({"content": [{"type": "resource", "resource": {"uri": "x:1", "mimeType": "text/html", "text": page}}]});
-    let rig = rig(patient(), &whole).await;
+    let rig = rig(config(), &whole).await;
     rig.fake.gate.open();
     let answer = rig.modern("tools/call", json!({}), params("slow")).await.json()["result"].clone();
     let url = format!("{}/content/0", told(&answer, &whole, "page")["url"].as_str().unwrap());
@@ -471,7 +471,7 @@ async fn r5_7_http_gives_ranges_and_nothing_that_a_browser_would_run_or_keep() {
 async fn r6_1_a_result_that_is_foreign_expired_or_was_never_there_is_answered_alike() {
     let (_, whole, _) = kinds().remove(0);
     // Two servers on one gateway, as one caller sees them.
-    let mut config = bounded(patient());
+    let mut config = bounded(config());
     let mut other = config.servers[0].clone();
     other.name = taskgate_core::id::ServerName("other".to_owned());
     other.path = "/other/mcp".to_owned();
@@ -540,7 +540,7 @@ async fn r6_1_a_result_that_is_foreign_expired_or_was_never_there_is_answered_al
 
 #[tokio::test]
 async fn r5_7_a_listing_promises_no_structured_content_that_a_handle_may_stand_for() {
-    let rig = Rig::with(bounded(patient())).await;
+    let rig = Rig::with(bounded(config())).await;
     let listed = rig.modern("tools/list", with_tasks(), json!({})).await.json();
     let tools = listed["result"]["tools"].as_array().unwrap();
     for tool in tools {
@@ -563,7 +563,7 @@ fn bare() -> Arc<Fake> {
 #[tokio::test]
 async fn r5_7_resources_are_announced_and_answered_for_a_server_that_has_none() {
     let (kind, whole, path) = kinds().remove(0);
-    let rig = Rig::before(bare(), bounded(patient())).await;
+    let rig = Rig::before(bare(), bounded(config())).await;
     *rig.fake.returns.lock() = Some(of(&whole));
     rig.fake.gate.open();
     let client = rig.session("2025-06-18", json!({})).await;
@@ -583,7 +583,7 @@ async fn r5_7_resources_are_announced_and_answered_for_a_server_that_has_none() 
     assert!(pieces(&part, |uri| read_modern(&rig, uri)).await == part_of(&whole, path));
     assert!(rig.fake.requests.lock().iter().all(|(method, _)| !method.starts_with("resources/")));
     // Without a workflow nothing is announced that the server has not.
-    let plain = Rig::before(bare(), patient()).await;
+    let plain = Rig::before(bare(), config()).await;
     let client = plain.session("2025-06-18", json!({})).await;
     assert!(client.said["result"]["capabilities"].get("resources").is_none());
 }
@@ -591,7 +591,7 @@ async fn r5_7_resources_are_announced_and_answered_for_a_server_that_has_none() 
 #[tokio::test]
 async fn r5_7_resources_of_the_server_pass_as_ever_beside_ours() {
     let (kind, whole, _) = kinds().remove(0);
-    let rig = rig(patient(), &whole).await;
+    let rig = rig(config(), &whole).await;
     rig.fake.gate.open();
     rig.fake.answers("resources/read", json!({"contents": [{"uri": "file:///a", "text": "theirs"}]}));
     let client = rig.session("2025-11-25", json!({})).await;
@@ -614,7 +614,7 @@ async fn r5_7_resources_of_the_server_pass_as_ever_beside_ours() {
 
 #[tokio::test]
 async fn r5_7_what_stands_for_a_result_is_shorter_than_the_smallest_bound_whatever_it_holds() {
-    let mut config = bounded(patient());
+    let mut config = bounded(config());
     let least = Workflow { inline_max: Some(1), ..workflow(Keying::PerRequest, None) };
     config.servers[0].workflows.insert("slow".to_owned(), Arc::new(least));
     let rig = Rig::with(config).await;

@@ -451,23 +451,28 @@ pub(crate) fn config() -> GatewayConfig {
     }
     policy.tools.insert("raise".to_owned(), ToolPolicy { mode: ToolMode::Auto, ..ToolPolicy::default() });
     let mut config = GatewayConfig::new(vec![policy]);
-    config.limits.task_after = Millis(40);
-    config.limits.sync_budget = Millis(60);
+    config.limits.task_after = Millis::secs(60);
+    config.limits.sync_budget = Millis::secs(60);
     config.limits.stream_after = Millis(20);
     config.limits.drain = Millis(500);
     config
 }
 
-pub(crate) fn patient() -> GatewayConfig {
+/// For calls that are to outlast what their callers wait. All others are waited for, however busy the machine is.
+pub(crate) fn hasty() -> GatewayConfig {
     let mut config = config();
-    config.limits.task_after = Millis::secs(60);
-    config.limits.sync_budget = Millis::secs(60);
+    config.limits.task_after = Millis(150);
+    config.limits.sync_budget = Millis(200);
     config
 }
 
 impl Rig {
     pub(crate) async fn start() -> Rig {
         Rig::with(config()).await
+    }
+
+    pub(crate) async fn hasty() -> Rig {
+        Rig::with(hasty()).await
     }
 
     pub(crate) async fn with(config: GatewayConfig) -> Rig {

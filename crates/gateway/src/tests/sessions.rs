@@ -176,7 +176,7 @@ async fn a_002_an_id_is_used_once_at_a_time() {
 
 #[tokio::test]
 async fn g_011_a_question_that_the_client_has_is_not_asked_again_with_the_handle() {
-    let rig = Rig::start().await;
+    let rig = Rig::hasty().await;
     let client = rig.session(NEWEST, json!({"elicitation": {}})).await;
     let mut standing = client.stream(None).await;
     let mut stream = client.open("tools/call", json!({"name": "ask"})).await;

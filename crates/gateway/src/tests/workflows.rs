@@ -12,7 +12,7 @@ use taskgate_workflow::{
     Ask, Bounds, Conflict, Expression, Forward, Keying, Pace, Scope, ToolAsk, Want, Workflow,
 };
 
-use super::rig::{Rig, patient, with_tasks};
+use super::rig::{Rig, config, with_tasks};
 
 pub(super) fn text(source: &str, scope: Scope) -> Expression {
     Expression::compile(source, scope, Want::Text).unwrap()
@@ -50,7 +50,7 @@ pub(super) fn workflow(keying: Keying, forward: Option<Forward>) -> Workflow {
 
 /// A gateway with the workflow on the tool `slow`, whose calls end at once.
 async fn rig(workflow: Workflow) -> Rig {
-    let mut config = patient();
+    let mut config = config();
     config.servers[0].workflows.insert("slow".to_owned(), Arc::new(workflow));
     let rig = Rig::with(config).await;
     rig.fake.gate.open();
