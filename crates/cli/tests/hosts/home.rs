@@ -176,12 +176,19 @@ impl Home {
         Crowd::of(&self.path())
     }
 
-    /// Exactly one keeper and one server, and no dead child left lying.
+    /// Exactly one keeper and one server, and no dead child left lying: once those have gone that came second, and those that
+    /// have ended are waited for. How often a server was started is in the journal.
     pub(crate) fn has_one_of_each(&self) -> Crowd {
-        let crowd = self.crowd();
-        let counts = (crowd.keepers().len(), crowd.servers().len(), crowd.zombies);
-        assert_eq!(counts, (1, 1, 0), "keepers, servers, zombies: {crowd}");
-        crowd
+        let begun = Instant::now();
+        loop {
+            let crowd = self.crowd();
+            let counts = (crowd.keepers().len(), crowd.servers().len(), crowd.zombies);
+            if counts == (1, 1, 0) {
+                return crowd;
+            }
+            assert!(begun.elapsed() < PATIENCE, "keepers, servers, zombies: {counts:?}, {crowd}");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Once every host has left, all that belongs to this home goes away by itself.

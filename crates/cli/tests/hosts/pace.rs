@@ -37,6 +37,11 @@ impl Pace {
         self.seconds(60)
     }
 
+    /// How many turns such a time takes, if taskgate waits as long in each as it does by default.
+    pub(crate) fn turns(&self, time: Duration) -> usize {
+        usize::try_from(time.as_millis().div_ceil(self.seconds(45).as_millis())).unwrap()
+    }
+
     /// Flags of `taskgate run`: its own defaults, but for a play in short.
     pub(crate) fn flags(&self) -> &'static [&'static str] {
         if self.scale == 1 { &[] } else { &["--answer-within", "4500ms"] }

@@ -26,8 +26,6 @@ struct Town {
 }
 
 const WORKFLOW: &str = r#"
-[limits]
-cancel_grace = "3s"
 [servers.shop.tools.payment_status]
 effect = "read_only"
 [workflows.pays]
@@ -43,8 +41,8 @@ not_applied_when = "data.key == key && !data.applied"
 "#;
 
 impl Town {
-    /// `more` is of the workflow, `probe` of its probe.
-    fn open(more: &str, probe: &str) -> Town {
+    /// `grace` is the time after the deadline, `more` is of the workflow, `probe` of its probe.
+    fn open(grace: &str, more: &str, probe: &str) -> Town {
         let folder = folder(&[]);
         let runtime = Runtime::new().unwrap();
         let proxy = runtime.block_on(async {
@@ -58,8 +56,8 @@ impl Town {
             Proxy::start(Framing::Http, Some(shop_at)).await.unwrap()
         });
         let config = format!(
-            "[listen]\naddress = \"127.0.0.1:0\"\n[store]\npath = \"taskgate.db\"\n[servers.shop]\nurl = \
-             \"http://{}/mcp\"\n{}{probe}",
+            "[listen]\naddress = \"127.0.0.1:0\"\n[store]\npath = \"taskgate.db\"\n[limits]\ncancel_grace = \
+             {grace:?}\n[servers.shop]\nurl = \"http://{}/mcp\"\n{}{probe}",
             proxy.address(),
             WORKFLOW.replace("deadline =", &format!("{more}\ndeadline =")),
         );
@@ -91,13 +89,13 @@ impl Town {
 #[test]
 fn r4_4_what_a_server_answers_after_the_deadline_is_reported_of_the_operation() {
     // The books say neither for as long as the test takes.
-    let town = Town::open("", "first = \"1h\"\n");
-    let armed = town.proxy.arm(
-        Rule::first("tools/call", Fault::Delay { side: Side::Answer, after: 0, ms: 2_000 })
-            .and("\"pay_settle\""),
-    );
+    let town = Town::open("60s", "", "first = \"1h\"\n");
+    let armed = town
+        .proxy
+        .arm(Rule::first("tools/call", Fault::Stall { side: Side::Answer, after: 0 }).and("\"pay_settle\""));
     let error = town.pays("late");
     assert_eq!(error["data"]["outcome"], "unknown", "{error}");
+    armed.release();
     let shown = town.once(&error, "reported: applied");
     assert!(shown.contains("the server answered too late"), "{shown}");
     assert!(shown.contains("the exchange is proved over"), "{shown}");
@@ -108,7 +106,7 @@ fn r4_4_what_a_server_answers_after_the_deadline_is_reported_of_the_operation() 
 
 #[test]
 fn notes_3_4_what_was_never_answered_settles_once_its_connection_is_closed() {
-    let town = Town::open("settle = \"2s\"", "first = \"1s\"\nevery = \"1s\"\n");
+    let town = Town::open("3s", "settle = \"2s\"", "first = \"1s\"\nevery = \"1s\"\n");
     let armed = town
         .proxy
         .arm(Rule::first("tools/call", Fault::Stall { side: Side::Request, after: 0 }).and("\"pay_settle\""));

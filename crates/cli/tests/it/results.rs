@@ -194,7 +194,8 @@ fn r5_7_five_mebibytes_are_a_handle_on_every_front_and_over_a_kill_every_byte_is
 
 #[test]
 fn r5_7_r6_1_an_expired_result_is_gone_from_every_way_and_from_the_file() {
-    let folder = place("ttl_max = \"2s\"\n[limits]\nlinger = \"1s\"\n");
+    // The call has no longer than this either, so it is not as short as could be.
+    let folder = place("ttl_max = \"8s\"\n[limits]\nlinger = \"1s\"\n");
     let gateway = Gateway::start(folder.path());
     let call = json!({ "name": "large", "arguments": { "kind": "text" } });
     let told = told(&Legacy::open(&gateway.url).request("tools/call", call)["result"]);

@@ -82,8 +82,11 @@ fn logs_are_read_also_when_no_keeper_runs() {
     });
     assert_eq!(host.close(), Some(0));
     assert!(scene.output(&["keeper", "stop"]).status.success());
-    let logs = scene.output(&["keeper", "logs"]);
-    assert!(String::from_utf8_lossy(&logs.stdout).contains("the keeper has ended"));
+    // It says so a blink after it was told.
+    let logs = until("its last words", || {
+        let logs = scene.output(&["keeper", "logs"]);
+        String::from_utf8_lossy(&logs.stdout).contains("the keeper has ended").then_some(logs)
+    });
     assert!(String::from_utf8_lossy(&logs.stderr).contains("files"));
     let logs = scene.output(&["keeper", "logs", "fil"]);
     let last = String::from_utf8_lossy(&logs.stdout).lines().last().unwrap_or_default().to_owned();

@@ -82,7 +82,7 @@ fn design_4_it_gives_way_to_a_newer_version_when_nothing_is_under_way() {
     assert!(host.text("work", json!({ "text": "b" })).starts_with("work b"));
     assert!(other.text("work", json!({ "text": "c" })).starts_with("work c"));
     assert_ne!(scene.keeper_pid(), keeper);
-    assert_eq!(scene.count("__keeper"), 1);
+    scene.has_one_keeper();
 }
 
 #[test]

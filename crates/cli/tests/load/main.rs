@@ -46,7 +46,8 @@ fn play(kind: Kind, number: usize, seed: u64, places: &[Place], stop: &AtomicBoo
     let mut player = Player::new(kind, number, seed, &places[at % places.len()]);
     player.open();
     let mut plays = 0;
-    while !stop.load(Ordering::SeqCst) {
+    // Its first plays are those that nobody else may get round to.
+    while plays < player::PLANNED || !stop.load(Ordering::SeqCst) {
         let place = &places[at % places.len()];
         match kind {
             Kind::A => tasks::a(&mut player, place),

@@ -70,6 +70,9 @@ pub(crate) struct Player {
     picks: u64,
 }
 
+/// So many plays of each client are not left to chance.
+pub(crate) const PLANNED: u64 = 2;
+
 /// How many plays there are to pick from.
 pub(crate) const SIDES: u64 = 20;
 
@@ -103,7 +106,7 @@ impl Player {
         player
     }
 
-    /// What to play: the first two of each client in turns, so that a short run leaves nothing out; then as it falls.
+    /// What to play: the first [`PLANNED`] of each client in turns, so that a short run leaves nothing out; then as it falls.
     pub(crate) fn pick(&mut self) -> u64 {
         self.picks += 1;
         match self.picks {

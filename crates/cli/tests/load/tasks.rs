@@ -125,12 +125,11 @@ pub(crate) fn quick(player: &mut Player) {
     let token = player.token.clone();
     let said = player.quick(json!({ "name": "echo", "arguments": { "text": token } }));
     let result = match player.kind {
-        Kind::A => said["result"].clone(),
         Kind::B => match task(player, &said) {
             Some(id) => until_over(player, &id, "completed")["result"].clone(),
             None => said["result"].clone(),
         },
-        Kind::Legacy | Kind::Modern => followed(player, said),
+        Kind::A | Kind::Legacy | Kind::Modern => followed(player, said),
     };
     assert_eq!(result["content"][0]["text"], token.as_str(), "{result}");
     assert!(result.get("task").is_none() && result.get("taskId").is_none(), "{result}");

@@ -45,13 +45,8 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(name: &str) -> Server {
-        Server::start_at(name, 0)
-    }
-
-    /// The same at a port of ours, or at any for 0.
-    pub(crate) fn start_at(name: &str, port: u16) -> Server {
         let mut command = serve(name);
-        command.args(["--http", &port.to_string()]);
+        command.args(["--http", "0"]);
         let mut child = with_us(&command)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::peer::{EXTENSION, Legacy, Server, modern};
+use crate::peer::{EXTENSION, Legacy, Server, modern, url};
 use crate::support;
+use crate::tap::Tap;
 use crate::through::{Through, text};
 
 fn report(seconds: u64) -> Value {
@@ -72,7 +73,7 @@ fn peers_05_a_057_a_062_fastmcp_2_and_3_neither_hold_results_back_nor_list_tasks
     for name in ["fastmcp_2", "fastmcp_a"] {
         let server = Server::start(name);
         let alone = Legacy::open(&server.url(), json!({}));
-        let said = alone.augmented("slow_report", report(2), json!({}));
+        let said = alone.augmented("slow_report", report(5), json!({}));
         let early = &said["result"]["_meta"]["modelcontextprotocol.io/task"]["taskId"];
         let id = if early.is_null() { &said["result"]["task"]["taskId"] } else { early };
         let result = alone.ask("tasks/result", json!({ "taskId": id }));
@@ -105,7 +106,7 @@ fn peers_05_a_057_a_062_fastmcp_2_and_3_neither_hold_results_back_nor_list_tasks
 
 /// Looks until it is so.
 fn wait_for(is_so: impl Fn() -> bool) {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !is_so() {
         assert!(std::time::Instant::now() < until, "it never came about");
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -144,7 +145,7 @@ fn peers_06_g_002_fastmcp_4_has_tools_that_a_2025_client_cannot_call() {
 fn peers_08_x_010_ids_of_python_1_30_have_colons_and_belong_to_their_session() {
     let server = Server::start("python_a");
     let alone = Legacy::open(&server.url(), json!({}));
-    let said = alone.augmented("slow_report", report(3), json!({}));
+    let said = alone.augmented("slow_report", report(60), json!({}));
     let id = &said["result"]["task"]["taskId"];
     assert!(id.as_str().unwrap().contains(':'), "its ids are plain by now: {said}");
     assert_eq!(alone.ask("tasks/get", json!({ "taskId": id }))["result"]["status"], "working");
@@ -312,14 +313,16 @@ fn peers_15_a_037_times_are_written_in_four_ways() {
 #[test]
 fn peers_17_a_134_server_everything_answers_400_for_a_session_that_is_gone() {
     let server = Server::start("everything");
-    let port = server.port;
-    let through = Through::http(&server.url());
+    // It comes back at the same address, whoever has its port by then.
+    let line = Tap::before(server.port);
+    let through = Through::http(&url(line.port));
     let client = Legacy::open(through.url(), json!({}));
     let echo = || client.call("echo", json!({ "message": "hi" }));
     assert_eq!(text(&echo()["result"]), "Echo: hi");
-    let alone = Legacy::open(&server.url(), json!({}));
+    let alone = Legacy::open(&url(line.port), json!({}));
     drop(server);
-    let _again = Server::start_at("everything", port);
+    let again = Server::start("everything");
+    line.lead_to(again.port);
     let said = alone.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
     assert_eq!(
         (said.status, &said.json()["error"]["code"]),

@@ -29,7 +29,7 @@ impl Through {
     /// Before a server that is configured by these lines.
     pub(crate) fn before(server: &str) -> Through {
         let config = format!(
-            "[limits]\nsync_budget = \"1s\"\ntask_after = \"200ms\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
+            "[limits]\nsync_budget = \"1s\"\ntask_after = \"0s\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
              [store]\npath = \"tasks.db\"\n[servers.peer]\n{server}"
         );
         let folder = folder(&[("taskgate.toml", &config)]);

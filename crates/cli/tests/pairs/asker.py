@@ -20,6 +20,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 DIALECT = sys.argv[1]
@@ -47,6 +48,7 @@ NEEDS = {"form": ("elicitation", "form"), "url": ("elicitation", "url"), "sampli
 lock = threading.Lock()
 journal = open(os.environ["ASKER_JOURNAL"], "a", buffering=1)
 calls = {}  # mark -> Call
+owners = {}  # mark -> the session that called last
 visited = set()
 counter = iter(range(1, 1 << 60))
 
@@ -126,6 +128,7 @@ class Peer:
     def __init__(self):
         self.capabilities = {}
         self.running = {}  # request id -> mark
+        self.session = None
 
 
 def result(id, value):
@@ -221,6 +224,7 @@ def call(peer, id, args, raw, send):
         calls[mark].answered(raw, json.dumps(words(responses["theirs"])))
         return send(result(id, shown(calls[mark].result)))
     note(mark, "called", raw)
+    owners[mark] = peer.session
     if kind == "first":
         if mark not in visited:
             url = "https://auth.example/first?m=" + mark
@@ -333,6 +337,12 @@ class Http(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers["content-length"])).decode()
         if self.path.startswith("/visited"):
             mark = raw
+            # Whoever called listens by now, or is about to.
+            session = owners[mark]
+            for _ in range(6000):
+                if session in self.standing:
+                    break
+                time.sleep(0.01)
             visited.add(mark)
             note(mark, "visited")
             done = '{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"flow-%s"}}'
@@ -354,6 +364,7 @@ class Http(BaseHTTPRequestHandler):
             handle(peer, message, raw, None)
             return self.bare(202)
         self.state = "fresh"
+        peer.session = session
         opened = session if message["method"] == "initialize" else None
 
         def send(out):
