@@ -129,8 +129,8 @@ impl Planned {
             "size": self.call.size,
             "timeout": self.timeout.as_secs(),
             // Over HTTP a client without tasks is first given a handle, and cancels that; over stdio it gives up a
-            // call that nobody has answered.
-            "after": if via == Via::Http { 2.0 } else { 0.4 },
+            // call that nobody has answered, once the server has it for certain.
+            "after": if via == Via::Http { 2.0 } else { 1.0 },
         })
     }
 }
@@ -200,7 +200,7 @@ impl Game {
         if server.has_journal() {
             // What is refused because there is no such tool never begins.
             let unknown = planned.scenario == Refuse && server.refuses_only_the_unknown();
-            let times = self.stage.begun(server, &planned.mark);
+            let times = self.stage.begun(server, &planned.mark, !unknown);
             if times != usize::from(!unknown) {
                 return Outcome::Failed(format!("the server was called {times} times"));
             }

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use crate::capture::tap::{self, Exchange, Exchanges, Pipe};
 use crate::cast::{Kind, Server, Via};
 
-/// How long a journal may take to show what is in it already: it is written by another process.
-const JOURNAL: Duration = Duration::from_secs(5);
+/// How long a journal may take to show what is under way to it: it is written by another process.
+const JOURNAL: Duration = Duration::from_secs(30);
 
 pub(crate) struct Stage {
     folder: TempDir,
@@ -186,16 +186,23 @@ impl Stage {
         self.folder.path().join(format!("{}.journal", server.name))
     }
 
-    /// How often the server's own journal says that the call began.
-    pub(crate) fn begun(&self, server: &Server, mark: &str) -> usize {
+    /// How often the server's own journal says that the call began. Where it is to have begun, that may show soon.
+    pub(crate) fn begun(&self, server: &Server, mark: &str, is_due: bool) -> usize {
+        if is_due {
+            self.says(server, mark, "start");
+        }
         self.lines(server, mark, "start")
     }
 
     /// Whether the journal says that the call was given up, now or soon.
     pub(crate) fn was_cancelled(&self, server: &Server, mark: &str) -> bool {
+        self.says(server, mark, "cancelled")
+    }
+
+    fn says(&self, server: &Server, mark: &str, phase: &str) -> bool {
         let until = Instant::now() + JOURNAL;
         loop {
-            if self.lines(server, mark, "cancelled") > 0 {
+            if self.lines(server, mark, phase) > 0 {
                 return true;
             }
             if Instant::now() > until {

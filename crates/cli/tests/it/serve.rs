@@ -304,7 +304,8 @@ fn design_3_an_answer_that_nobody_took_answers_the_same_call_after_a_kill() {
     let server = DemoServer::start("plain");
     let folder = folder(&[("taskgate.toml", &config(&server.url, ""))]);
     let gateway = Gateway::start(folder.path());
-    let call = json!({ "name": "slow_report", "arguments": { "title": "once", "seconds": 2 } });
+    // Long enough that the gateway notices that nobody waits any more before there is an answer.
+    let call = json!({ "name": "slow_report", "arguments": { "title": "once", "seconds": 4 } });
     Legacy::open(&gateway.url).leave("tools/call", call.clone(), || server.begun("slow_report", "once") == 1);
     let returned = || {
         let tasks = run_in(folder.path(), &["tasks", "--json", "--config", "taskgate.toml"]);

@@ -104,10 +104,10 @@ async fn a_server_that_says_elsewhere_why_it_does_not_answer_is_quoted() {
     let Transport::Stdio { command, args, .. } = &mut config.transport else { unreachable!() };
     *command = "sh".into();
     *args = vec!["-c".into(), "echo Your name, please:; while read -r line; do :; done".into()];
-    config.open_timeout = Duration::from_secs(1);
+    config.open_timeout = Duration::from_secs(3);
     let error = servers(config).session(&key("{}")).await.unwrap_err();
     assert!(
-        error.reason.ends_with("did not answer initialize within 1 s; it last said: Your name, please:"),
+        error.reason.ends_with("did not answer initialize within 3 s; it last said: Your name, please:"),
         "{error}"
     );
 }
