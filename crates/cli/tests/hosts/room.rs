@@ -122,13 +122,12 @@ fn state(home: &Home) -> PathBuf {
 fn within(script: &str) -> Home {
     let mut home = Home::new();
     fs::create_dir_all(state(&home)).unwrap();
-    // Only a place to mount at: what is kept there is kept in this home.
+    // The place to mount at is made where it is needed: what is kept there is kept in this home.
     let mut private = fs::DirBuilder::new();
     private.mode(0o700);
-    let _ = private.create(ELSEWHERE);
     private.create(home.file("elsewhere")).unwrap();
     let script = format!(
-        "set -e\nSTATE='{}'\n{script}\nmount --bind '{}' {ELSEWHERE}\nexec \"$@\"",
+        "set -e\nSTATE='{}'\n{script}\nmkdir -p -m 700 {ELSEWHERE}\nmount --bind '{}' {ELSEWHERE}\nexec \"$@\"",
         state(&home).display(),
         home.file("elsewhere").display(),
     );
