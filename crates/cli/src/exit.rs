@@ -16,5 +16,7 @@ pub(crate) const STORE: u8 = 5;
 pub(crate) const SERVER: u8 = 6;
 /// The demo saw something that it had not promised.
 pub(crate) const DEMO: u8 = 7;
+/// The database failed while it was used, and only the next start can tell what is on disk.
+pub(crate) const STORE_LOST: u8 = 8;
 /// A second signal ended the process before it was done (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;

@@ -11,7 +11,7 @@ use taskgate_seeded::Bug;
 use taskgate_store::ledger::{Busy, LedgerEntry};
 use taskgate_store::record::{Call, Front, Observed, Record};
 use taskgate_store::{AppendError, CreateError, Created, Join, Store, Whose};
-use tokio::sync::oneshot;
+use tokio::sync::{SetOnce, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -66,6 +66,8 @@ pub struct Engine {
     pub(crate) closing: CancellationToken,
     /// Nothing goes on.
     pub(crate) stopping: CancellationToken,
+    /// Why the store is of no use to this process any more.
+    pub(crate) lost: SetOnce<Arc<taskgate_store::Error>>,
 }
 
 /// A call to be carried out.
@@ -179,6 +181,7 @@ impl Engine {
             drivers: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping: CancellationToken::new(),
+            lost: SetOnce::new(),
         })
     }
 
@@ -225,7 +228,7 @@ impl Engine {
         back: Arc<dyn Back>,
     ) -> Result<Submitted, SubmitError> {
         if self.closing.is_cancelled() {
-            return Err(SubmitError::Stopping);
+            return Err(self.not_taken());
         }
         let limits = &self.parts.limits;
         self.admit(&new.principal)?;
@@ -365,7 +368,7 @@ impl Engine {
         first: Option<BackEvent>,
     ) -> Result<Handle, SubmitError> {
         if self.closing.is_cancelled() {
-            return Err(SubmitError::Stopping);
+            return Err(self.not_taken());
         }
         self.admit(&new.principal)?;
         let mut record = self.record(&new);

@@ -23,6 +23,7 @@
 //! - `objects`: operations that wait for another one on their object
 //! - `draft`: a decision on its way to the store
 //! - `written`: what became of a write that the store answered by an error
+//! - `lost`: a store that is of no use to this process any more
 //! - `slots`, `registry`: who may run now, and what is kept in memory
 
 mod audit;
@@ -38,6 +39,7 @@ mod house;
 pub mod ids;
 pub mod ledger;
 pub mod limits;
+mod lost;
 mod newest;
 mod objects;
 mod observe;

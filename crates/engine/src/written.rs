@@ -117,9 +117,25 @@ impl Engine {
 
     /// What became of a write of `record` that was answered by `error`.
     async fn look_back(&self, record: &Record, error: &Error, patience: Duration) -> Written {
-        if let Error::InUse { .. } = error {
-            self.give_way(error);
-            return Written::NotDone;
+        match error {
+            // Another process has the store: this one would only ask for what is refused, and must send nothing more (INV-15).
+            Error::InUse { .. } => {
+                self.give_way(error);
+                return Written::NotDone;
+            }
+            // It may be on disk, and only the next process can tell.
+            Error::Broken { .. } => {
+                self.give_way(error);
+                return Written::InDoubt;
+            }
+            Error::Full { .. }
+            | Error::ReadOnly { .. }
+            | Error::Open { .. }
+            | Error::Newer { .. }
+            | Error::Damaged { .. }
+            | Error::Corrupt { .. }
+            | Error::Closed
+            | Error::Backend { .. } => {}
         }
         let until = Instant::now() + patience;
         let mut pause = PAUSE;
@@ -146,16 +162,6 @@ impl Engine {
                 Stored::Version { version, is_ours }
             }
             Err(_) => Stored::Unreadable,
-        }
-    }
-
-    /// Another process has the store: this one must not go on. It would only ask for what is refused, and must send
-    /// nothing more (INV-15).
-    fn give_way(&self, error: &Error) {
-        if !self.stopping.is_cancelled() {
-            tracing::error!(%error, "the store has another owner; nothing more is done here");
-            self.closing.cancel();
-            self.stopping.cancel();
         }
     }
 

@@ -14,7 +14,7 @@ use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
 use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
 use taskgate_store::Join;
-use taskgate_store::record::{Call, Front, Intent, Key};
+use taskgate_store::record::{Call, Front, Intent, Key, Record};
 use taskgate_wire::dialect::a;
 use taskgate_wire::header;
 use taskgate_wire::json::{self, string_literal};
@@ -62,6 +62,10 @@ pub(crate) struct Checked<'x> {
 }
 
 pub(crate) async fn call(exchange: &Exchange, via: &Via) -> Result<Reply, Failure> {
+    if let Some(error) = exchange.gateway.engine.store().breakdown().error() {
+        // Also what needs no record: whoever can record nothing more ends, and sends nothing any more.
+        return Err(error.into());
+    }
     let request = &exchange.request;
     let name = request.param("name").and_then(json::string);
     let name = name.ok_or_else(|| RpcError::invalid_params("params.name is missing or no string"))?;
@@ -579,6 +583,26 @@ impl Checked<'_> {
                 tracing::debug!(task = ?record.id, %error, "a cancellation came too late");
             }
         });
+    }
+
+    /// The store has failed while this call was waited for.
+    pub(crate) fn store_failed(&self, record: &Record) -> Failure {
+        const WORDS: &str =
+            "The gateway's store has failed and the gateway ends, so this call is waited for no longer";
+        match record.operation.effect {
+            Effect::ReadOnly => RpcError::internal(format!("{WORDS}; call again in a moment")).into(),
+            Effect::Reversible | Effect::Consequential => {
+                let error = RpcError::internal(format!(
+                    "{WORDS}. Whether it had an effect is not known yet: once the gateway runs again, look at your tasks before \
+                     you call again"
+                ));
+                let operation = string_literal(&record.operation_id.0);
+                let data = format!(
+                    "{{\"reason\":\"store_failed\",\"outcome\":\"unknown\",\"operation\":{operation}}}"
+                );
+                error.with_data(data).into()
+            }
+        }
     }
 
     /// What a call is told that may be answered inline or not at all, and was not in time.

@@ -95,6 +95,9 @@ pub(crate) fn told(error: &taskgate_store::Error) -> &'static str {
         Error::ReadOnly { .. } => {
             "The gateway's store cannot be written, so nothing can be recorded, and nothing was sent; its operator must make it writable"
         }
+        Error::Broken { .. } => {
+            "The gateway's store has failed, so nothing more is sent and the gateway ends; once it runs again, look at your tasks before you call again"
+        }
         Error::Open { .. }
         | Error::InUse { .. }
         | Error::Newer { .. }

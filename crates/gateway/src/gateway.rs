@@ -156,6 +156,6 @@ impl Gateway {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_ready.load(Ordering::Acquire) && !self.stopping.is_cancelled()
+        self.is_ready.load(Ordering::Acquire) && !self.stopping.is_cancelled() && !self.engine.is_lost()
     }
 }

@@ -112,6 +112,8 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
                 }
                 return Err(Failure::Cancelled);
             }
+            // What it ends by will not be recorded here.
+            _ = exchange.gateway.engine.lost() => return Err(checked.store_failed(&handle.record())),
             () = tokio::time::sleep_until(until) => {
                 // It may have ended in this moment.
                 if handle.record().task.ending().is_some() {

@@ -130,10 +130,15 @@ impl Session {
         let delivering = self.delivering.clone();
         let mut reading = tokio::spawn(self.read(reader, incoming));
         let mut quiet = None;
+        let engine = keeper.parts.engine.clone();
         let delivered = loop {
             tokio::select! {
                 biased;
+                // Without a word: what was asked is asked of the next keeper, which can say what became of it.
+                _ = engine.lost() => break Err(ErrorKind::ConnectionAborted.into()),
                 answer = outgoing.recv() => match answer {
+                    // It may be an error that the store made.
+                    Some(_) if engine.is_lost() => break Err(ErrorKind::ConnectionAborted.into()),
                     Some(answer) => {
                         if let Err(error) = writer.answer(answer, &delivering).await {
                             break Err(error);
@@ -163,7 +168,7 @@ impl Session {
         };
         // Nobody reads any more, so the gateway ends: at once, or when what it was doing for this client is done.
         drop(outgoing);
-        if !keeper.hurry.is_cancelled() {
+        if !keeper.hurry.is_cancelled() && !engine.is_lost() {
             let served = serving.await;
             if quiet.is_none() && delivered.is_ok() && matches!(served, Ok(Ok(()))) {
                 // It ended because nothing more comes, which is just being told.
@@ -185,7 +190,10 @@ impl Session {
             }
             Some(Quiet::Leaving) => {
                 keeper.farewell.cancelled().await;
-                keeper.reason().end().word()
+                match keeper.reason().end() {
+                    Some(end) => end.word(),
+                    None => return Ok(()),
+                }
             }
             // The gateway ended by itself: its server is gone from the list.
             Some(Quiet::Gone) | None => End::GaveWay.word(),

@@ -65,15 +65,19 @@ pub enum Reason {
     },
     /// It gave way to a newer version.
     GaveWay,
+    /// Its store is lost, so that only the next keeper can go on.
+    StoreLost,
 }
 
 impl Reason {
-    /// What pipes are told.
+    /// What pipes are told; `None` if they are cut off without a word: then they start the next keeper as after a death,
+    /// ask it for all that they are owed, and do not come back for ever to one whose disk stays broken.
     #[must_use]
-    pub fn end(self) -> End {
+    pub fn end(self) -> Option<End> {
         match self {
-            Reason::Stopped { .. } => End::Stopped,
-            Reason::Idle | Reason::GaveWay => End::GaveWay,
+            Reason::Stopped { .. } => Some(End::Stopped),
+            Reason::Idle | Reason::GaveWay => Some(End::GaveWay),
+            Reason::StoreLost => None,
         }
     }
 }
@@ -210,6 +214,7 @@ impl Keeper {
                     }
                 },
                 () = self.changed.notified() => {}
+                _ = self.parts.engine.lost() => self.state.lock().stop = Some(Reason::StoreLost),
                 _ = ticks.tick() => self.look_after_servers(),
             }
             if let Some(reason) = self.is_time_to_go(&mut idle_since) {
@@ -219,7 +224,7 @@ impl Keeper {
         let begun = Instant::now();
         self.leave(listener, reason).await;
         let left = match reason {
-            Reason::Stopped { now: true } => Duration::ZERO,
+            Reason::Stopped { now: true } | Reason::StoreLost => Duration::ZERO,
             Reason::Stopped { now: false } | Reason::Idle | Reason::GaveWay => {
                 self.parts.patience.saturating_sub(begun.elapsed())
             }
@@ -256,7 +261,7 @@ impl Keeper {
         }
         drop(listener);
         self.leaving.cancel();
-        if matches!(reason, Reason::Stopped { now: true }) {
+        if matches!(reason, Reason::Stopped { now: true } | Reason::StoreLost) {
             self.hurry.cancel();
         }
         self.delivering.close();
@@ -281,7 +286,9 @@ impl Keeper {
     pub fn stop(&self, now: bool) {
         {
             let mut state = self.state.lock();
-            state.stop = Some(Reason::Stopped { now });
+            if state.stop != Some(Reason::StoreLost) {
+                state.stop = Some(Reason::Stopped { now });
+            }
         }
         if now {
             self.hurry.cancel();

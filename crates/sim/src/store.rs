@@ -12,6 +12,7 @@ use taskgate_core::id::{OperationId, Principal, TaskId};
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 use taskgate_power::Random;
+use taskgate_store::breakdown::Breakdown;
 use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Record, Session};
@@ -300,6 +301,9 @@ impl Store for SlowStore {
     }
     fn secret(&self) -> [u8; 32] {
         self.store.secret()
+    }
+    fn breakdown(&self) -> &Breakdown {
+        self.store.breakdown()
     }
     async fn close(&self) {}
 }

@@ -1,27 +1,23 @@
 //! Whether the store still takes commands.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use taskgate_store::Error;
+use taskgate_store::breakdown::Breakdown;
 
 use crate::fault::Said;
-
-/// The words of the error after a failed write. After a failed sync the page cache cannot be trusted, so only a
-/// new process can tell what was kept (notes 2.7).
-const BROKEN: &str = "go on after a failed write, because it is not certain what is on disk; restart taskgate, \
-                      which reads what was kept";
 
 #[derive(Debug)]
 pub(crate) struct Health {
     place: String,
     closed: AtomicBool,
-    broken: OnceLock<Said>,
+    breakdown: Breakdown,
 }
 
 impl Health {
     pub(crate) fn new(place: String) -> Health {
-        Health { place, closed: AtomicBool::new(false), broken: OnceLock::new() }
+        let breakdown = Breakdown::of(place.clone());
+        Health { place, closed: AtomicBool::new(false), breakdown }
     }
 
     /// The file, for errors.
@@ -33,17 +29,22 @@ impl Health {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Refuses everything from now on.
-    pub(crate) fn break_down(&self, said: Said) {
-        if self.broken.set(said).is_ok() {
-            tracing::error!(place = self.place, reason = ?self.broken.get(), "the store takes no more commands");
+    /// Refuses everything from now on: after a failed write or sync the page cache cannot be trusted, so only a new process
+    /// can tell what was kept (notes 2.7).
+    pub(crate) fn break_down(&self, said: &Said) {
+        if self.breakdown.happen(said.to_string()) {
+            tracing::error!(place = self.place, reason = %said, "the store has failed and takes no more commands");
         }
+    }
+
+    /// See [`taskgate_store::Store::breakdown`].
+    pub(crate) fn breakdown(&self) -> &Breakdown {
+        &self.breakdown
     }
 
     /// The error for everything after a failed write.
     pub(crate) fn broken(&self) -> Option<Error> {
-        let said = self.broken.get()?.clone();
-        Some(Error::Backend { doing: BROKEN, source: Box::new(said) })
+        self.breakdown.error()
     }
 
     /// Whether a command may begin.

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use taskgate_core::id::{OperationId, Principal, TaskId};
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
+use taskgate_store::breakdown::Breakdown;
 use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::record::{Change, Record, Session};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
@@ -200,6 +201,10 @@ impl Store for SqliteStore {
 
     fn secret(&self) -> [u8; 32] {
         self.secret
+    }
+
+    fn breakdown(&self) -> &Breakdown {
+        self.health.breakdown()
     }
 
     async fn close(&self) {

@@ -15,6 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use taskgate_seeded::Bug;
 use taskgate_store::Error;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -160,10 +161,20 @@ impl Thread {
         self.database.prepare_cached(sql)?.execute([]).map(drop)
     }
 
+    /// SQLite moves the log into the file when a database is closed, and deletes it. Of one that broke, all is left to the
+    /// next process as it is: it makes durable what it reads before it believes it.
+    fn let_go(&self) {
+        let without = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.database.set_db_config(without, true) {
+            tracing::warn!(%error, "the log may be moved into the file at the end");
+        }
+    }
+
     fn give_up_if_fatal(&self, problem: &Problem) -> bool {
         match problem {
             Problem::Sql(error) if problem.is_fatal() => {
-                self.health.break_down(Said::by(error));
+                self.health.break_down(&Said::by(error));
+                self.let_go();
                 true
             }
             Problem::Sql(_) | Problem::Store(_) => false,
@@ -174,7 +185,8 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.health.break_down(Said::new("the writer panicked"));
+            self.health.break_down(&Said::new("the writer panicked"));
+            self.let_go();
         }
     }
 }

@@ -8,8 +8,10 @@
 //! - [`ledger`]: operations as they are read, whether their task is kept or not
 //! - [`codec`]: how the SQL twins put that into columns and the log
 //! - [`law`]: what no store lets happen to a record, whoever asks
+//! - [`breakdown`]: whether a store has broken for good
 //! - [`memory`]: the twin that keeps everything in memory, for tests and simulations
 
+pub mod breakdown;
 pub mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -25,6 +27,7 @@ use taskgate_core::id::{OperationId, Principal, ServerName, TaskId};
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
 
+use crate::breakdown::Breakdown;
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
 
@@ -166,6 +169,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// 32 random bytes made when the store was, for sealing what clients carry for us (G-013).
     fn secret(&self) -> [u8; 32];
+
+    /// Whether it has broken for good. Whoever decides by it must stop then: it answers everything by the same error.
+    fn breakdown(&self) -> &Breakdown;
 
     /// Takes no more commands and waits until those taken are on disk.
     async fn close(&self);
@@ -313,6 +319,16 @@ pub enum Error {
         column: &'static str,
         /// The row's key, shortened.
         row: String,
+    },
+    /// A write or a sync failed half way: see [`Breakdown`].
+    #[error(
+        "{place} failed ({reason}), and it is not certain what is on disk; restart taskgate, which reads what was kept"
+    )]
+    Broken {
+        /// The file.
+        place: String,
+        /// What failed.
+        reason: String,
     },
     /// The store was closed.
     #[error("the store is closed")]

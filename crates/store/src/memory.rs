@@ -18,16 +18,21 @@ use taskgate_core::time::UnixMillis;
 
 pub use self::fault::{CommandKind, Fault};
 use self::state::State;
+use crate::breakdown::Breakdown;
 use crate::codec::event::EventRow;
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
 use crate::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
+
+/// The name of it in errors.
+const PLACE: &str = "memory";
 
 /// A store in memory. Clones of one are handles to it, closed together; [`MemoryStore::reopen`] makes a new one.
 #[derive(Clone)]
 pub struct MemoryStore {
     kept: Arc<Kept>,
     closed: Arc<AtomicBool>,
+    breakdown: Breakdown,
     /// Which owner this is, counted from the first.
     owner: u64,
 }
@@ -65,7 +70,12 @@ impl MemoryStore {
     pub fn with_secret(secret: [u8; 32]) -> MemoryStore {
         let kept =
             Kept { secret, owner: AtomicU64::new(0), state: Mutex::default(), faults: Mutex::default() };
-        MemoryStore { kept: Arc::new(kept), closed: Arc::default(), owner: 0 }
+        MemoryStore {
+            kept: Arc::new(kept),
+            closed: Arc::default(),
+            breakdown: Breakdown::of(PLACE),
+            owner: 0,
+        }
     }
 
     /// What a restart finds: everything kept, and open again. Whoever had it before can read, and writes nothing any more
@@ -75,7 +85,13 @@ impl MemoryStore {
         // No command is half done while the owner changes.
         let _state = self.kept.state.lock();
         let owner = self.kept.owner.fetch_add(1, Ordering::AcqRel) + 1;
-        MemoryStore { kept: Arc::clone(&self.kept), closed: Arc::default(), owner }
+        let kept = Arc::clone(&self.kept);
+        MemoryStore { kept, closed: Arc::default(), breakdown: Breakdown::of(PLACE), owner }
+    }
+
+    /// Breaks for good, as a store whose disk failed. What it was told so far is kept, and [`MemoryStore::reopen`] finds it.
+    pub fn break_down(&self, reason: &str) {
+        self.breakdown.happen(reason);
     }
 
     /// Makes the next `command` that has no fault yet suffer `fault`.
@@ -100,6 +116,9 @@ impl MemoryStore {
         command: CommandKind,
         apply: impl FnOnce(&mut State) -> Result<T, E> + Send,
     ) -> Result<T, E> {
+        if let Some(error) = self.breakdown.error() {
+            return Err(error.into());
+        }
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed.into());
         }
@@ -116,12 +135,16 @@ impl MemoryStore {
             let mut state = self.kept.state.lock();
             let is_owner = self.owner == self.kept.owner.load(Ordering::Acquire);
             if !is_owner && command != CommandKind::Read {
-                return Err(Error::InUse { place: "memory".to_owned() }.into());
+                return Err(Error::InUse { place: PLACE.to_owned() }.into());
             }
             apply(&mut state)
         };
         if let Some(late) = late {
             late.await;
+        }
+        // It broke in the middle of this one: nobody can say whether it was done.
+        if let Some(error) = self.breakdown.error() {
+            return Err(error.into());
         }
         match ambiguous {
             Some(error) => Err(error.into()),
@@ -236,6 +259,10 @@ impl Store for MemoryStore {
 
     fn secret(&self) -> [u8; 32] {
         self.kept.secret
+    }
+
+    fn breakdown(&self) -> &Breakdown {
+        &self.breakdown
     }
 
     async fn close(&self) {

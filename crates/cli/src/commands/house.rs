@@ -32,6 +32,9 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::rules::Workflows;
 
+/// How long a process may take to end once its store is lost: its servers are told to end, and have their grace.
+const ABANDONED: Duration = Duration::from_secs(10);
+
 /// What a house is built from.
 pub(crate) struct Plan {
     pub(crate) store: Arc<dyn Store>,
@@ -185,17 +188,33 @@ impl House {
     }
 
     /// Ends what can be ended in time, and leaves the rest to the next start.
-    pub(crate) async fn leave(self) {
+    ///
+    /// # Errors
+    /// The store is lost: see [`Engine::lost`].
+    pub(crate) async fn leave(self) -> Result<(), Failure> {
         let patience = self.patience;
-        self.leave_within(patience).await;
+        self.leave_within(patience).await
     }
 
     /// The same, with this much patience.
-    pub(crate) async fn leave_within(self, patience: Duration) {
-        self.engine.shutdown(patience).await;
+    pub(crate) async fn leave_within(self, patience: Duration) -> Result<(), Failure> {
+        let is_lost = self.engine.is_lost();
+        if is_lost {
+            end_in_any_case();
+        }
+        self.engine.shutdown(if is_lost { Duration::ZERO } else { patience }).await;
         self.servers.shutdown().await;
         self.housekeeping.abort();
         self.reconciling.abort();
         self.engine.store().close().await;
+        if self.engine.is_lost() { Err(Failure::lost(&*self.engine.lost().await)) } else { Ok(()) }
     }
+}
+
+/// A process whose store is lost ends soon, whatever hangs in it: its supervisor is to start the next one.
+fn end_in_any_case() {
+    std::thread::spawn(|| {
+        std::thread::sleep(ABANDONED);
+        std::process::exit(i32::from(exit::STORE_LOST));
+    });
 }

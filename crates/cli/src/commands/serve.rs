@@ -82,14 +82,18 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let counter = house.answer_commands(&path, shutdown.clone());
     announce(address, &paths, args.json, ui);
     house.knock(&Principal::anonymous());
-    let asked = shutdown.clone();
+    let (asked, engine) = (shutdown.clone(), house.engine.clone());
     let until_stdin_ends = args.until_stdin_ends;
     let watch = tokio::spawn(async move {
-        tokio::select! {
-            () = signals.next() => {}
-            () = stdin_ended(), if until_stdin_ends => {}
+        let is_asked = tokio::select! {
+            () = signals.next() => true,
+            () = stdin_ended(), if until_stdin_ends => true,
+            // A process that can record nothing more is of no use, and would look as if it were.
+            _ = engine.lost() => false,
+        };
+        if is_asked {
+            tracing::info!("stopping; a second signal stops at once");
         }
-        tracing::info!("stopping; a second signal stops at once");
         asked.cancel();
         signals.next().await;
         // The guard ends our servers, and the next start takes up what was unfinished.
@@ -99,8 +103,9 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     shutdown.cancel();
     // Its socket goes before the store is closed, so that nobody finds one without the other.
     counter.end().await;
-    house.leave().await;
+    let left = house.leave().await;
     watch.abort();
+    left?;
     Ok(served.context("the listener failed")?)
 }
 

@@ -8,6 +8,7 @@ mod guide;
 mod import;
 mod late;
 mod ledger;
+mod lost;
 mod ops;
 mod outcomes;
 mod pages;

@@ -17,6 +17,7 @@ mod end;
 mod frames;
 mod host;
 mod life;
+mod lost;
 mod place;
 mod safety;
 mod scene;

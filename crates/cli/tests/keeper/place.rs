@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::scene::{Scene, until};
 
 /// A host in a mount namespace of its own, in which `mount` was done. It needs root.
-fn host_in(scene: &Scene, mount: &str) -> Host {
+pub(crate) fn host_in(scene: &Scene, mount: &str) -> Host {
     let binary = env!("CARGO_BIN_EXE_taskgate");
     let server = scene.server("good").join(" ");
     let mut command = Command::new("unshare");
@@ -18,7 +18,7 @@ fn host_in(scene: &Scene, mount: &str) -> Host {
     Host::start(command)
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let root = nix::unistd::geteuid().is_root();
     assert!(root || std::env::var("CI").is_err(), "CI must be root, or nothing can be mounted");
     if !root {

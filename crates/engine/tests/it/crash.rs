@@ -12,6 +12,7 @@ use taskgate_core::time::UnixMillis;
 use taskgate_engine::back::{Look, Reply, Stand};
 use taskgate_engine::engine::Submitted;
 use taskgate_engine::limits::Limits;
+use taskgate_store::breakdown::Breakdown;
 use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Key, Record, Session};
@@ -278,6 +279,9 @@ impl Store for DiesAfter {
     }
     fn secret(&self) -> [u8; 32] {
         self.store.secret()
+    }
+    fn breakdown(&self) -> &Breakdown {
+        self.store.breakdown()
     }
     async fn close(&self) {}
 }

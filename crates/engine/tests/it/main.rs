@@ -11,6 +11,7 @@ mod crash;
 mod doubtful;
 mod fetched;
 mod ledger;
+mod lost;
 mod parked;
 mod questions;
 mod reconcile;

@@ -131,6 +131,10 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         match path {
+            // It ends; whoever asks before it has is not told otherwise.
+            "/healthz" if self.engine.is_lost() => {
+                return plain(StatusCode::SERVICE_UNAVAILABLE, "the store has failed\n");
+            }
             "/healthz" => return plain(StatusCode::OK, "ok\n"),
             "/readyz" if self.is_ready() => return plain(StatusCode::OK, "ready\n"),
             "/readyz" => return plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),

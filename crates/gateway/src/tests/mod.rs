@@ -11,6 +11,7 @@ mod fetched;
 mod http_client;
 mod ledger;
 mod legacy;
+mod lost;
 mod modern;
 mod old_versions;
 mod passing;

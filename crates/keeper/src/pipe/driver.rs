@@ -19,7 +19,8 @@ use crate::reach::{Reached, Surroundings};
 /// Largest message from the keeper: the largest from a server, and what is said around it.
 const RESULT_BYTES_MAX: usize = 72 << 20;
 
-/// A connection that lived less than this says that something is wrong with the keeper.
+/// A connection that lived less than this says that something is wrong with the keeper; so does one that ended before the
+/// host, which waits, was answered anything.
 const QUICK: Duration = Duration::from_secs(3);
 /// So many in a row are enough.
 const QUICK_MAX: u32 = 5;
@@ -37,6 +38,8 @@ pub(super) struct Driver {
     was_told_of_fallback: bool,
     /// Whether the last keeper was of an older version than we are.
     is_newer_than_keeper: bool,
+    /// Whether the host was answered something over this connection.
+    has_answered: bool,
     piece: Vec<u8>,
 }
 
@@ -72,6 +75,7 @@ impl Driver {
             generation: 0,
             was_told_of_fallback: false,
             is_newer_than_keeper: false,
+            has_answered: false,
             piece: vec![0; 64 << 10],
         }
     }
@@ -80,6 +84,7 @@ impl Driver {
         let mut quick = 0;
         loop {
             let begun = Instant::now();
+            self.has_answered = false;
             let after = self.connection();
             if self.is_over() {
                 return Ended::HostClosed;
@@ -103,7 +108,9 @@ impl Driver {
                     }
                 }
                 After::Lost => {
-                    quick = if begun.elapsed() < QUICK { quick + 1 } else { 0 };
+                    // A call by which each keeper ends must not be sent for ever, however long each of them lives.
+                    let is_vain = !self.has_answered && self.shared.state.lock().ledger.is_waiting();
+                    quick = if is_vain || begun.elapsed() < QUICK { quick + 1 } else { 0 };
                     if quick >= QUICK_MAX {
                         quick = 0;
                         let words = format!(
@@ -163,6 +170,9 @@ impl Driver {
                 place.folder().display()
             ));
         }
+        // What was asked of the keeper of one place is known there and nowhere else: were another place taken when this one
+        // cannot be written any more, a call that is sent again would be made twice (R3.3).
+        self.surroundings.places.retain(|known| known.folder() == place.folder());
         let stream = Arc::new(stream);
         let after = self.talk(&stream);
         self.shared.state.lock().live = None;
@@ -248,7 +258,7 @@ impl Driver {
         }
     }
 
-    fn heard(&self, frame: Frame) -> Next {
+    fn heard(&mut self, frame: Frame) -> Next {
         match frame.kind {
             Kind::Message | Kind::Result => self.message(&frame),
             Kind::Stderr => {
@@ -270,7 +280,7 @@ impl Driver {
         }
     }
 
-    fn message(&self, frame: &Frame) -> Next {
+    fn message(&mut self, frame: &Frame) -> Next {
         let heard = self.shared.state.lock().ledger.keeper(&frame.payload);
         match heard {
             Heard::Pass(answered) => {
@@ -281,6 +291,7 @@ impl Driver {
                     return Next::Over(After::HostGone);
                 }
                 if !answered.is_empty() {
+                    self.has_answered = true;
                     self.shared.state.lock().ledger.written(&answered);
                 }
                 if frame.kind == Kind::Result {

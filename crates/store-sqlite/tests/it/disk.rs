@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use taskgate_core::time::Millis;
@@ -147,6 +148,7 @@ async fn a_full_disk_says_so_loses_nothing_and_is_used_again_when_there_is_space
     let store = SqliteStore::open(&path).unwrap();
     let (taken, error) = fill(&store).await;
     assert!(matches!(error, Error::Full { .. }), "{error:?}");
+    assert!(store.breakdown().error().is_none(), "it heals");
     assert!(!taken.is_empty());
     for record in &taken {
         assert_kept(&store, record).await;
@@ -186,10 +188,14 @@ fn notes_2_7_after_a_failed_write_the_store_refuses_everything() {
         said.push(line);
     }
     assert!(actor.wait(), "{said:?}");
-    let [taken, create, append, load, purge] = said.as_slice() else { panic!("{said:?}") };
-    for refusal in [create, append, load, purge] {
+    let [taken, create, append, load, purge, told, log] = said.as_slice() else { panic!("{said:?}") };
+    for refusal in [create, append, load, purge, told] {
         assert!(refusal.contains("it is not certain what is on disk; restart taskgate"), "{refusal}");
     }
+
+    // Nothing was moved into the file by a process that could not know what is on disk.
+    let left = std::fs::metadata(folder.path().join("taskgate.db-wal")).unwrap().len();
+    assert!(left > 0 && left.to_string() == *log, "{left} of {log}");
 
     // The restart tells what was kept: all that was acknowledged.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -224,6 +230,11 @@ fn writes_until_the_disk_breaks() {
         say(&store.append(Arc::new(next), vec![]).await.unwrap_err().to_string());
         say(&store.load(&somebody(), &last.id).await.unwrap_err().to_string());
         say(&store.purge(CREATED, 1).await.unwrap_err().to_string());
+        // Whoever waits for that is told.
+        let told = tokio::time::timeout(Duration::from_secs(60), store.breakdown().happened()).await;
+        say(&told.unwrap().to_string());
+        say(&std::fs::metadata(format!("{path}-wal")).unwrap().len().to_string());
+        store.close().await;
     });
 }
 

@@ -37,16 +37,35 @@ pub(crate) fn main(args: &KeeperProcess, environment: &Environment, ui: Ui) -> R
     }
     match keep(&place, environment) {
         Ok(()) => Ok(()),
-        Err(complaint) => {
+        Err(Ended::NotStarted(complaint)) => {
             tracing::error!(what = complaint.message, "the keeper cannot start");
             // Whoever started us listens until we are ready.
             ui.note(&start::complaint(&complaint));
             Err(Failure::said(exit::FAILED))
         }
+        // Nobody reads its stderr any more.
+        Err(Ended::StoreLost(failure)) => {
+            tracing::error!(what = words(&failure), "the keeper has ended");
+            Err(Failure::said(failure.code))
+        }
     }
 }
 
-fn keep(place: &Place, environment: &Environment) -> Result<(), Complaint> {
+/// How a keeper ended badly.
+enum Ended {
+    /// It never was one.
+    NotStarted(Complaint),
+    /// It was, until it lost its store.
+    StoreLost(Failure),
+}
+
+impl From<Complaint> for Ended {
+    fn from(complaint: Complaint) -> Ended {
+        Ended::NotStarted(complaint)
+    }
+}
+
+fn keep(place: &Place, environment: &Environment) -> Result<(), Ended> {
     place.prepare().map_err(trouble)?;
     let Some(lock) = Lock::take(place).map_err(trouble)? else {
         // Another one is the keeper.
@@ -61,7 +80,7 @@ fn keep(place: &Place, environment: &Environment) -> Result<(), Complaint> {
     ended
 }
 
-async fn live(place: &Place, environment: &Environment) -> Result<(), Complaint> {
+async fn live(place: &Place, environment: &Environment) -> Result<(), Ended> {
     let mut signals =
         Signals::catch().map_err(|error| other(format!("could not listen for signals: {error}")))?;
     let path = place.store();
@@ -111,9 +130,10 @@ async fn live(place: &Place, environment: &Environment) -> Result<(), Complaint>
         told.stop(true);
     });
     let (reason, left) = keeper.serve(listener).await;
-    house.leave_within(left).await;
+    let ended = house.leave_within(left).await;
     keeper.say_farewell().await;
     watch.abort();
+    ended.map_err(Ended::StoreLost)?;
     tracing::info!(?reason, "the keeper has ended");
     Ok(())
 }
@@ -185,6 +205,7 @@ fn is_unwritable(error: &StoreError) -> bool {
         | StoreError::Newer { .. }
         | StoreError::Damaged { .. }
         | StoreError::Corrupt { .. }
+        | StoreError::Broken { .. }
         | StoreError::Closed
         | StoreError::Backend { .. } => false,
     }

@@ -164,17 +164,21 @@ async fn run(intent: Intent, keep: Keep) -> Result<(), Failure> {
     let plan = Plan { store, servers: vec![server], engine, gateway, workflows, named };
     let house = House::build(plan).await?;
     let shutdown = CancellationToken::new();
-    let asked = shutdown.clone();
+    let (asked, engine) = (shutdown.clone(), house.engine.clone());
     let watch = tokio::spawn(async move {
-        signals.next().await;
+        tokio::select! {
+            () = signals.next() => {}
+            _ = engine.lost() => {}
+        }
         asked.cancel();
         signals.next().await;
         std::process::exit(i32::from(exit::INTERRUPTED));
     });
     let served =
         house.gateway.serve_stdio(tokio::io::stdin(), tokio::io::stdout(), &policy.name, shutdown).await;
-    house.leave().await;
+    let left = house.leave().await;
     watch.abort();
+    left?;
     Ok(served.context("the pipe to the client failed")?)
 }
 
