@@ -37,11 +37,10 @@ impl Failure {
 
     /// The end of a process whose store is [lost](taskgate_engine::Engine::lost).
     pub(crate) fn lost(error: &taskgate_store::Error) -> Failure {
-        let what = match error {
-            taskgate_store::Error::Broken { place, reason } => {
-                format!("taskgate has ended, because {place} failed while it was used: {reason}")
-            }
-            other => format!("taskgate has ended: {other}"),
+        let what = if let taskgate_store::Error::Broken { place, reason } = error {
+            format!("taskgate has ended, because {place} failed while it was used: {reason}")
+        } else {
+            format!("taskgate has ended: {error}")
         };
         let help = "start it again: it reads what is on disk, and finds all that it had acknowledged; if that fails too, the \
                     system's log may say what is wrong with the disk";
