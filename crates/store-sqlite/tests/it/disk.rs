@@ -218,7 +218,7 @@ fn writes_until_the_disk_breaks() {
     if path.is_empty() {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let store = SqliteStore::open(Path::new(&path)).unwrap();
         let (taken, error) = fill(&store).await;
