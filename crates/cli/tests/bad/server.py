@@ -299,10 +299,15 @@ class Http(BaseHTTPRequestHandler):
         self.wfile.write(events)
 
 
+class Server(ThreadingHTTPServer):
+    # Everybody comes at once. Python's own limit of 5 has the kernel drop what comes meanwhile.
+    request_queue_size = 1024
+
+
 def main():
     if len(sys.argv) == 2:
         return over_stdio()
-    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Http)
+    server = Server(("127.0.0.1", int(sys.argv[2])), Http)
     server.daemon_threads = True
     print("ready %d" % server.server_port, flush=True)
     server.serve_forever()

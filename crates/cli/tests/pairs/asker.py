@@ -421,8 +421,13 @@ class Http(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+class Server(ThreadingHTTPServer):
+    # All pairs come at once. Python's own limit of 5 has the kernel drop what comes meanwhile.
+    request_queue_size = 1024
+
+
 def over_http():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Http)
+    server = Server(("127.0.0.1", 0), Http)
     server.daemon_threads = True
     print("ready", server.server_address[1], flush=True)
     # It ends with whoever started it.

@@ -85,7 +85,7 @@ fn x_029_b_147_e_013_a_client_that_answers_with_an_error_is_heard() {
 
 #[test]
 fn x_029_r5_4_b_096_what_nobody_answers_ends_with_the_deadline_and_both_sides_hear_it() {
-    let limits = "deadline_anonymous = \"8s\"";
+    let limits = "deadline_anonymous = \"15s\"";
     run(async { play(&Stage::set(limits), Event::Silent, &[Kind::Form, Kind::Sampling]).await });
 }
 

@@ -20,6 +20,9 @@ pub(crate) fn able() -> Value {
     })
 }
 
+/// All cells of an event are played at once, and those of other events beside them: on a busy machine each waits for all.
+const HANGS: Duration = Duration::from_secs(300);
+
 fn capabilities(event: Event) -> Value {
     match event {
         Event::Lacking => json!({}),
@@ -45,7 +48,7 @@ pub(crate) async fn play(stage: &Stage, event: Event, front: Front, back: Back, 
     let mark = mark();
     let cell = format!("{event:?} {front:?} {back:?} {kind:?}");
     let played = cell_of(stage, event, &client, back, kind, &mark);
-    let said = tokio::time::timeout(Duration::from_secs(90), played).await;
+    let said = tokio::time::timeout(HANGS, played).await;
     said.unwrap_or_else(|_| panic!("{cell} hangs; at the server: {:?}", stage.happened(&mark)))
 }
 
