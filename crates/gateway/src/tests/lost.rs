@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::http_client;
-use super::rig::{Rig, patient};
+use super::rig::{Rig, config};
 
 #[tokio::test]
 async fn notes_2_7_whoever_waits_for_a_call_hears_at_once_that_the_store_has_failed() {
-    let rig = Rig::with(patient()).await;
+    let rig = Rig::with(config()).await;
     let client = rig.session("2025-11-25", json!({})).await;
     let waiting = client.open("tools/call", json!({"name": "slow"})).await;
     rig.fake.has_called(1).await;
