@@ -16,7 +16,7 @@ use crate::host::{Client, Host};
 use crate::pace::pace;
 
 /// How long anything may take on a machine that has other things to do.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// After so much idleness the keeper leaves. Long enough for Inspector, which comes anew for each turn.
 const IDLE: &str = "5s";

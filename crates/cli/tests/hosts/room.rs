@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::thread;
@@ -60,10 +61,14 @@ pub(crate) fn fills_up(client: Client, launch: Launch) -> String {
     let host = home.host(client, &["--tool", "charge", "--args", &args], &server);
     home.until(&stays, "start", 1);
     let keeper = home.has_one_of_each().keepers()[0].pid;
-    // Hosts that come later have to be in the namespace of the first.
-    home.around = ["nsenter", "--target", &keeper.to_string(), "--mount"].map(String::from).into();
+    // Hosts that come later have to be in the namespace of the first. It is held open, since by the time that they may start
+    // the first may have left, and its keeper with it.
+    let hold = |kind: &str| File::open(format!("/proc/{keeper}/ns/{kind}")).unwrap();
+    let held = |kind: &str, file: &File| format!("--{kind}={}", path_of(file).display());
+    let (mounts, users) = (hold("mnt"), hold("user"));
+    home.around = vec!["nsenter".to_owned(), held("mount", &mounts)];
     if !is_root() {
-        home.around.extend(["--user", "--preserve-credentials"].map(String::from));
+        home.around.extend([held("user", &users), "--preserve-credentials".to_owned()]);
     }
     let call = |mark: &str| {
         let args = json!({ "seconds": 1, "order": mark }).to_string();
@@ -75,7 +80,7 @@ pub(crate) fn fills_up(client: Client, launch: Launch) -> String {
     assert_eq!(report.0["ok"], false, "{}", report.summary());
     assert_eq!(home.times(&refused, "start"), 0, "{}", report.summary());
     let words = report.last_words();
-    fs::remove_file(&ballast).unwrap();
+    ballast.take_away();
     call(&taken).ends(&format!("charged {taken}"), 1);
     let figures = host.report().ends(&format!("charged {stays}"), if pace().is_real() { 4 } else { 12 });
     assert_eq!((home.times(&stays, "start"), home.times(&taken, "start")), (1, 1));
@@ -98,20 +103,34 @@ pub(crate) fn ends_while_full(client: Client, launch: Launch) -> String {
     host.until_turn(2);
     // The answer has come by now, or will have in this time.
     thread::sleep(pace().seconds(20));
-    fs::remove_file(&ballast).unwrap();
+    ballast.take_away();
     let figures = host.report().ends(&format!("charged {mark}"), 4);
     assert_eq!((home.times(&mark, "start"), home.times(&mark, "end")), (1, 1));
     format!("{figures}; {}", home.empties())
 }
 
+/// What leaves no room in a keeper's file system. It can be taken away also when that keeper is gone.
+struct Ballast(File);
+
+impl Ballast {
+    fn take_away(self) {
+        fs::remove_file(path_of(&self.0).join("ballast")).unwrap();
+    }
+}
+
 /// Leaves no room in the keeper's file system.
-fn fill(home: &Home, keeper: i32) -> PathBuf {
-    let ballast = PathBuf::from(format!("/proc/{keeper}/root{}/ballast", state(home).display()));
-    let mut file = File::create(&ballast).unwrap();
+fn fill(home: &Home, keeper: i32) -> Ballast {
+    let folder = File::open(format!("/proc/{keeper}/root{}", state(home).display())).unwrap();
+    let mut file = File::create(path_of(&folder).join("ballast")).unwrap();
     for size in [1 << 16, 1] {
         while file.write_all(&vec![0; size]).is_ok() {}
     }
-    ballast
+    Ballast(folder)
+}
+
+/// What is open here, as another process of ours finds it.
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
 fn state(home: &Home) -> PathBuf {

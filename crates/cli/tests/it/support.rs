@@ -233,7 +233,7 @@ fn posted<'a>(url: &'a str, headers: &[(&str, &str)], message: &Value) -> (&'a s
 
 /// Looks again until it is so.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(240);
     while !is_so() {
         assert!(tokio::time::Instant::now() < patience, "it did not come to that");
         std::thread::yield_now();
@@ -243,7 +243,7 @@ pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
 fn exchange(host: &str, request: &str) -> Answer {
     let mut stream = TcpStream::connect(host).unwrap();
     // Longer than anything that is waited for here.
-    stream.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(240))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();

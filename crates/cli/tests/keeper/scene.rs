@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::host::Host;
 
 /// How long anything may take on a machine that has other things to do.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Looks until there is something to be seen.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

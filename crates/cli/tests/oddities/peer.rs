@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{self, Answer};
 
 /// How long a peer may take for one message.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 

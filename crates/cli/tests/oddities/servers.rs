@@ -133,7 +133,7 @@ fn peers_06_g_002_fastmcp_4_has_tools_that_a_2025_client_cannot_call() {
     let (_, _, result) = through.task_a("nightly_audit", report(1));
     assert_eq!(text(&result["result"]), "audit x ready");
     // Opened by its handshake there is no way to call it, and the client is told which error it met.
-    let legacy = Through::before(&format!("url = {:?}\nera = \"legacy\"\n", server.url()));
+    let legacy = Through::at_leisure(&format!("url = {:?}\nera = \"legacy\"\n", server.url()));
     let client = Legacy::open(legacy.url(), json!({}));
     let refused = client.call("nightly_audit", report(0));
     assert_eq!(refused["error"]["code"], -32603, "E-007: {refused}");
@@ -182,7 +182,7 @@ fn peers_10_d_018_what_old_servers_answer_to_discover_over_http_tells_no_era() {
         assert_eq!((&body["error"]["code"], &body["id"]), (&json!(code), &id), "{name}: {body}");
         assert!(body["error"]["message"].as_str().unwrap().contains(words), "{body}");
 
-        let through = Through::http(&server.url());
+        let through = Through::at_leisure(&format!("url = {:?}\n", server.url()));
         let client = Legacy::open(through.url(), json!({}));
         let (tool, arguments, answer) = match name {
             "everything" => ("echo", json!({ "message": "hello" }), "Echo: hello"),
@@ -315,7 +315,7 @@ fn peers_17_a_134_server_everything_answers_400_for_a_session_that_is_gone() {
     let server = Server::start("everything");
     // It comes back at the same address, whoever has its port by then.
     let line = Tap::before(server.port);
-    let through = Through::http(&url(line.port));
+    let through = Through::at_leisure(&format!("url = {:?}\n", url(line.port)));
     let client = Legacy::open(through.url(), json!({}));
     let echo = || client.call("echo", json!({ "message": "hi" }));
     assert_eq!(text(&echo()["result"]), "Echo: hi");

@@ -28,8 +28,19 @@ impl Through {
 
     /// Before a server that is configured by these lines.
     pub(crate) fn before(server: &str) -> Through {
+        Through::within("1s", server)
+    }
+
+    /// The same, for clients without tasks that are to be answered on their call, however busy the machine is.
+    pub(crate) fn at_leisure(server: &str) -> Through {
+        Through::within("5m", server)
+    }
+
+    fn within(sync_budget: &str, server: &str) -> Through {
         let config = format!(
-            "[limits]\nsync_budget = \"1s\"\ntask_after = \"0s\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
+            // A server that is slow to start is no other one for that.
+            "[limits]\nserver_open = \"4m\"\ncreate_time = \"4m\"\nserver_probe = \"3m\"\nsync_budget = {sync_budget:?}\n\
+             task_after = \"0s\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
              [store]\npath = \"tasks.db\"\n[servers.peer]\n{server}"
         );
         let folder = folder(&[("taskgate.toml", &config)]);
