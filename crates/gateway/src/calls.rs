@@ -13,6 +13,7 @@ use taskgate_core::time::Millis;
 use taskgate_engine::Handle;
 use taskgate_engine::back::{Answer, BackEvent, InFlight, Outgoing};
 use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
+use taskgate_seeded::Bug;
 use taskgate_store::Join;
 use taskgate_store::record::{Call, Front, Intent, Key, Record};
 use taskgate_wire::dialect::a;
@@ -536,7 +537,7 @@ impl Checked<'_> {
                 intent: self.intent.clone(),
                 offers: key.offers,
                 asking: self.asking,
-                frame: self.exchange.sent.frame,
+                frame: self.exchange.sent.frame.filter(|_| !taskgate_seeded::is(Bug::FrameDropped)),
             },
             effect: self.policy.effect,
             replay: self.policy.replay,

@@ -6,6 +6,7 @@ use taskgate_core::gate::{Carry, Route};
 use taskgate_core::operation::{Effect, Stage};
 use taskgate_core::task::{CancelRule, Ending, Fault, Found, Question, QuestionKey};
 use taskgate_engine::{Handle, Signal};
+use taskgate_seeded::Bug;
 use taskgate_store::record::Record;
 use taskgate_wire::dialect::{b, fault_error};
 use taskgate_wire::json;
@@ -140,6 +141,7 @@ async fn hold(checked: &Checked<'_>, mut handle: Handle, wait: Wait, start: Star
 /// What a server says while it is at work.
 fn said(checked: &Checked<'_>, record: &Record, signal: &Signal) {
     match (signal, checked.via) {
+        (Signal::Progress(params), _) if taskgate_seeded::is(Bug::ToldAfterAnswer) => late(checked, params),
         (Signal::Progress(params), _) => checked.progress(params),
         (Signal::Log(params), _) => checked.log(params),
         (Signal::Visited(key), Via::Legacy(session)) => {
@@ -147,6 +149,16 @@ fn said(checked: &Checked<'_>, record: &Record, signal: &Signal) {
         }
         (Signal::Visited(_), Via::Modern(_)) => {}
     }
+}
+
+/// What [`Bug::ToldAfterAnswer`] does with progress.
+fn late(checked: &Checked<'_>, params: &bytes::Bytes) {
+    let Some(token) = checked.via.progress_token(&checked.exchange.request) else { return };
+    let (message, outlet) = (follow::progress(params, token, None), checked.exchange.outlet.clone());
+    tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        outlet.send(message);
+    });
 }
 
 /// A stateless client that goes away cancels what was not sent yet. What was sent is left to finish and be settled
@@ -172,6 +184,9 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
     match record.task.ending() {
         Some(Ending::Returned { result, .. }) => {
             let info = &checked.info();
+            if taskgate_seeded::is(Bug::GivenWhenMade) {
+                checked.exchange.gateway.engine.handed_over(&record.principal, &record.id);
+            }
             let reply = match start {
                 Start::Fresh => checked.via.result(id, result, info),
                 Start::Joined => checked.via.result(id, &say_joined(result, record, JOINED), info),

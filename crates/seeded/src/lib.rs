@@ -77,6 +77,26 @@ bugs! {
     DispatchUnwanted = "dispatch-unwanted",
     /// A call is sent whose dispatch is not on disk, because the engine stops.
     SendUndispatched = "send-undispatched",
+    /// A key is given free while it is unknown what was done under it.
+    UnknownFreesKey = "unknown-frees-key",
+    /// A key is given free while it is only assumed that nothing was done under it.
+    AssumedFreesKey = "assumed-frees-key",
+    /// A person's word that turns out wrong is corrected, and nobody is told that its key is another operation's by now.
+    CorrectionUntold = "correction-untold",
+    /// A word that nothing was done gives a key free, though another operation has it by now.
+    CorrectionFreesAgain = "correction-frees-again",
+    /// That a connection took a result is not noted.
+    HandedUnnoted = "handed-unnoted",
+    /// A result counts as given once its answer is made, whether or not anybody takes it.
+    GivenWhenMade = "given-when-made",
+    /// A call is recorded without the frame by which its pipe would send it again.
+    FrameDropped = "frame-dropped",
+    /// A task that is under way is found by whoever knows its id.
+    FoundByAnyone = "found-by-anyone",
+    /// A kept result is read by whoever knows its id, below whichever server's path.
+    ResultForOthers = "result-for-others",
+    /// What a server says just before its answer is told after it.
+    ToldAfterAnswer = "told-after-answer",
 }
 
 /// Whether this process has this bug.

@@ -5,7 +5,8 @@
 //!
 //! - [`SimClock`]: the wall clock, which goes on over all lives and jumps where the simulation says so
 //! - [`Ids`]: the ids and the jitter of one life
-//! - [`SlowStore`]: the store in memory behind a disk that takes its time, refuses, and stops in the middle of a write
+//! - [`Around`], [`Way`]: the store in memory, and what lies between it and who uses it
+//! - [`SlowDisk`]: a way that takes its time, refuses, and stops in the middle of a write
 //! - [`History`]: every version that came onto the disk, for the judge
 //! - [`Server`]: the server with its own books, and the line to it. What was sent may arrive late, once or never, also
 //!   when nobody waits for it any more; the books count what came and what was done
@@ -17,19 +18,21 @@
 //! A simulation builds one runtime for each life (`start_paused`), spawns [`Server::run`] on it, and drops it with all
 //! that was under way; between two lives it lets the server work on by [`Server::pass`].
 
+mod around;
 mod clock;
+mod disk;
 mod ids;
 mod post;
 mod rules;
 mod server;
-mod store;
 mod tally;
 
+pub use around::{Around, Done, Failed, Way};
 pub use clock::{HOUR, SimClock};
+pub use disk::{Grave, History, Retired, SlowDisk};
 pub use ids::Ids;
 pub use post::Post;
 pub use rules::{Flow, Flows};
 pub use server::{Entry, FENCE, LOOK, Line, PAY, Server, Servers, TAKES_AT_MOST};
-pub use store::{Grave, History, Retired, SlowStore};
 pub use tally::Tally;
 pub use taskgate_power::Random;

@@ -76,6 +76,7 @@ macro_rules! conformance {
                 r3_3_a_frame_still_leads_to_a_call_that_gave_its_key_free
                 design_7_a_key_given_free_stays_so_when_its_object_is_busy
                 r4_6_two_effects_under_one_key_are_never_passed_over
+                r4_6_a_word_said_again_takes_no_key_from_another
                 r4_8_an_operation_that_gave_its_key_free_goes_without_it
             }
             frame {

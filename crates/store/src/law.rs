@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use taskgate_core::operation::{HandOff, Inquiry, Operation, Outcome, Stage, Verdict};
 use taskgate_core::task::{QuestionKey, State, Task};
+use taskgate_seeded::Bug;
 
 use crate::Error;
 use crate::codec::columns::{EndingKind, StateKind};
@@ -127,8 +128,11 @@ pub fn gives_key_free(entry: &LedgerEntry) -> bool {
         Stage::Settled(Outcome::NoneExpected) => entry.kept.is_none_or(|kept| !is_answer(kept.ending)),
         Stage::Settled(
             Outcome::Reported(_) | Outcome::Confirmed(_) | Outcome::Attested(_) | Outcome::Assumed,
-        ) => entry.operation.is_surely_undone(),
-        Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Unknown(_) => false,
+        )
+        | Stage::Prepared
+        | Stage::Dispatched { .. }
+        | Stage::Observing { .. }
+        | Stage::Unknown(_) => entry.operation.is_surely_undone(),
     };
     is_over && is_nothing
 }
@@ -162,7 +166,7 @@ pub fn overturns(old: &Operation, new: &Operation) -> bool {
     old.stage == Stage::Settled(Outcome::Attested(Verdict::NotApplied))
         && match &new.stage {
             Stage::Settled(Outcome::Attested(Verdict::Applied) | Outcome::Confirmed(Verdict::Applied)) => {
-                new.inquiry == Inquiry::Idle
+                new.inquiry == Inquiry::Idle && !taskgate_seeded::is(Bug::CorrectionUntold)
             }
             Stage::Prepared
             | Stage::Dispatched { .. }

@@ -242,14 +242,11 @@ impl Operation {
             (Stage::Settled(Outcome::Reported(Verdict::NotApplied)), _) => {
                 taskgate_seeded::is(Bug::WordFreesKey)
             }
-            (
-                Stage::Prepared
-                | Stage::Dispatched { .. }
-                | Stage::Observing { .. }
-                | Stage::Settled(_)
-                | Stage::Unknown(_),
-                _,
-            ) => false,
+            (Stage::Settled(Outcome::Assumed), _) => taskgate_seeded::is(Bug::AssumedFreesKey),
+            (Stage::Unknown(_), _) => taskgate_seeded::is(Bug::UnknownFreesKey),
+            (Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. } | Stage::Settled(_), _) => {
+                false
+            }
         }
     }
 

@@ -3,20 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
-use taskgate_core::id::{OperationId, Principal, TaskId};
-use taskgate_core::operation::{self, Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
+use taskgate_core::operation::{Doubt, Effect, Outcome, Replay, Stage as Step, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{CancelRule, Ending, Fault, QuestionKey};
-use taskgate_core::time::UnixMillis;
 use taskgate_engine::back::{Look, Reply, Stand};
 use taskgate_engine::engine::Submitted;
 use taskgate_engine::limits::Limits;
-use taskgate_store::breakdown::Breakdown;
-use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
+use taskgate_sim::{Around, Failed, Way};
+use taskgate_store::Join;
 use taskgate_store::memory::MemoryStore;
-use taskgate_store::record::{Change, Key, Record, Session};
-use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
+use taskgate_store::record::Key;
 
 use crate::stage::{Puppet, Stage, call, form, look, me, returned, task, text};
 
@@ -182,14 +178,25 @@ async fn work_that_was_to_be_cancelled_is_not_sent_again_though_it_might_be() {
 
 /// Lets through so many writes and then dies: the write is done or not, and nobody ever hears which.
 pub(crate) struct DiesAfter {
-    pub(crate) store: MemoryStore,
-    pub(crate) writes: AtomicUsize,
-    pub(crate) last: usize,
-    pub(crate) last_is_done: bool,
+    writes: AtomicUsize,
+    last: usize,
+    last_is_done: bool,
 }
 
 impl DiesAfter {
-    async fn alive<T>(&self, write: impl Future<Output = T>) -> T {
+    /// In the way to `store`.
+    pub(crate) fn over(store: &MemoryStore, last: usize, last_is_done: bool) -> Around<DiesAfter> {
+        let way = DiesAfter { writes: AtomicUsize::new(0), last, last_is_done };
+        Around { store: store.clone(), way }
+    }
+}
+
+impl Way for DiesAfter {
+    async fn write<T: Send, E: Failed>(
+        &self,
+        _: &'static str,
+        write: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
         let n = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         if n > self.last || (n == self.last && !self.last_is_done) {
             return std::future::pending().await;
@@ -200,90 +207,6 @@ impl DiesAfter {
         }
         done
     }
-}
-
-#[async_trait]
-impl Store for DiesAfter {
-    async fn create(&self, record: Arc<Record>, join: Join) -> Result<Created, CreateError> {
-        self.alive(self.store.create(record, join)).await
-    }
-    async fn earlier(&self, record: Arc<Record>, join: Join) -> Result<Option<Created>, CreateError> {
-        self.store.earlier(record, join).await
-    }
-    async fn key_given_to(&self, entry: &LedgerEntry) -> Result<Option<OperationId>, Error> {
-        self.store.key_given_to(entry).await
-    }
-    async fn append(&self, record: Arc<Record>, changes: Vec<Change>) -> Result<(), AppendError> {
-        self.alive(self.store.append(record, changes)).await
-    }
-    async fn load(&self, principal: &Principal, id: &TaskId) -> Result<Option<Record>, Error> {
-        self.store.load(principal, id).await
-    }
-    async fn list(
-        &self,
-        whose: Whose<'_>,
-        after: Option<(UnixMillis, TaskId)>,
-        limit: usize,
-    ) -> Result<Vec<Record>, Error> {
-        self.store.list(whose, after, limit).await
-    }
-    async fn fetched(&self, principal: &Principal, id: &TaskId, at: UnixMillis) -> Result<(), Error> {
-        self.alive(self.store.fetched(principal, id, at)).await
-    }
-    async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error> {
-        self.store.unfetched(principal, now).await
-    }
-    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {
-        self.store.unfinished(after, limit).await
-    }
-    async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
-        self.store.purge(now, limit).await
-    }
-    async fn operation(&self, id: &OperationId) -> Result<Option<LedgerEntry>, Error> {
-        self.store.operation(id).await
-    }
-    async fn operations(
-        &self,
-        which: Which,
-        after: Option<After>,
-        limit: usize,
-    ) -> Result<Vec<LedgerEntry>, Error> {
-        self.store.operations(which, after, limit).await
-    }
-    async fn history(&self, id: &OperationId) -> Result<Vec<Happening>, Error> {
-        self.store.history(id).await
-    }
-    async fn ahead_of(&self, record: &Record) -> Result<Option<Busy>, Error> {
-        self.store.ahead_of(record).await
-    }
-    async fn held(&self) -> Result<Vec<Held>, Error> {
-        self.store.held().await
-    }
-    async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
-        self.alive(self.store.settle(entry, changes)).await
-    }
-    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
-        self.store.retire(before, below, limit).await
-    }
-    async fn put_session(&self, session: Session) -> Result<(), Error> {
-        self.store.put_session(session).await
-    }
-    async fn session(&self, key: &str) -> Result<Option<Session>, Error> {
-        self.store.session(key).await
-    }
-    async fn end_session(&self, key: &str) -> Result<bool, Error> {
-        self.store.end_session(key).await
-    }
-    async fn expire_sessions(&self, before: UnixMillis, keep: usize) -> Result<Vec<String>, Error> {
-        self.store.expire_sessions(before, keep).await
-    }
-    fn secret(&self) -> [u8; 32] {
-        self.store.secret()
-    }
-    fn breakdown(&self) -> &Breakdown {
-        self.store.breakdown()
-    }
-    async fn close(&self) {}
 }
 
 /// A world in which every call that arrives makes its effect and is answered.
@@ -300,7 +223,7 @@ fn obliging(back: &Arc<Puppet>) -> tokio::task::JoinHandle<()> {
 async fn inv_11_a_crash_at_every_write_makes_no_second_effect_and_loses_no_task() {
     for (last, last_is_done) in (1..=3).flat_map(|last| [(last, false), (last, true)]) {
         let store = MemoryStore::new();
-        let dying = DiesAfter { store: store.clone(), writes: AtomicUsize::new(0), last, last_is_done };
+        let dying = DiesAfter::over(&store, last, last_is_done);
         let back = Puppet::new(Survival::DiedWithUs);
         let world = obliging(&back);
         let first = Stage::new(back.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskgate_engine::Engine;
 use taskgate_engine::engine::{Parts, Submitted};
-use taskgate_sim::{Flows, HOUR, Ids, Line, Random, Servers, SimClock, SlowStore};
+use taskgate_sim::{Around, Flows, HOUR, Ids, Line, Random, Servers, SimClock, SlowDisk};
 use taskgate_store::law;
 use taskgate_store::ledger::Which;
 use tokio::runtime::{Builder, Runtime};
@@ -68,12 +68,12 @@ impl Life {
             Arc::new(SimClock::new(sim.passed, world.jumped.clone()))
         };
         *world.clock.lock() = Some(clock.clone());
-        let store = SlowStore {
-            store: world.store.reopen(),
+        let way = SlowDisk {
             random: world.disk.clone(),
             history: world.history.clone(),
             tally: world.tally.clone(),
         };
+        let store = Around { store: world.store.reopen(), way };
         let engine = Engine::new(Parts {
             store: Arc::new(store),
             backs: Arc::new(Servers(world.server.clone())),

@@ -13,6 +13,8 @@ use ::http::header::{
 };
 use ::http::{Method, Response, StatusCode};
 use taskgate_core::id::{Principal, TaskId};
+use taskgate_seeded::Bug;
+use taskgate_store::record::Record;
 use taskgate_wire::rpc_error::RpcError;
 
 use super::body::Body;
@@ -66,8 +68,9 @@ async fn held(
 ) -> Result<Option<Content>, taskgate_store::Error> {
     let Some((id, part)): Option<(TaskId, Part)> = results::place(rest) else { return Ok(None) };
     let found = gateway.engine.find(&Principal::anonymous(), &id).await?;
-    let Some(record) = found.map(|handle| handle.record()).filter(|record| policy.shows(&record.call.server))
-    else {
+    let is_here =
+        |record: &Record| policy.shows(&record.call.server) || taskgate_seeded::is(Bug::ResultForOthers);
+    let Some(record) = found.map(|handle| handle.record()).filter(|record| is_here(record)) else {
         return Ok(None);
     };
     let Some(result) = results::read::returned(&record) else { return Ok(None) };

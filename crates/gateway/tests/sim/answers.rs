@@ -145,11 +145,15 @@ impl Client {
             Front::B => answer.bytes == "{\"resultType\":\"complete\"}",
             Front::A | Front::Plain => answer.result.is_some_and(|result| result["isError"] != true),
         };
+        // One whose acknowledgement was lost.
+        let is_closed = answer.bytes.contains("No such question is open");
         if was_taken {
             self.count("an answer acknowledged");
-            if let Some(known) = self.life.world.book.lock().tasks.get_mut(id) {
-                known.answered.insert(key.to_owned());
-            }
+        }
+        if (was_taken || is_closed)
+            && let Some(known) = self.life.world.book.lock().tasks.get_mut(id)
+        {
+            known.answered.insert(key.to_owned());
         }
     }
 

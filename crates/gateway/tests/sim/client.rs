@@ -44,6 +44,10 @@ pub(crate) struct Client {
     pub(crate) spied: Mutex<Option<String>>,
     /// What was last pushed on each subscription.
     pub(crate) pushed: Mutex<BTreeMap<String, Stamp>>,
+    /// Wishes whose result it has read in this life, so that the gateway knows that it has it.
+    pub(crate) has: Mutex<BTreeSet<usize>>,
+    /// Progress tokens of calls that are answered.
+    pub(crate) over: Mutex<BTreeSet<String>>,
 }
 
 pub(crate) const VERSION: &str = "2026-07-28";
@@ -76,6 +80,8 @@ impl Client {
             asked: Mutex::default(),
             spied: Mutex::default(),
             pushed: Mutex::default(),
+            has: Mutex::default(),
+            over: Mutex::default(),
         });
         drop(known);
         if let Some(from) = served {
@@ -140,7 +146,9 @@ impl Client {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let message = Bytes::from(message.to_string());
         let since = self.stamp(&why);
-        let patience = Duration::from_secs(self.mind.lock().patience);
+        // Whoever only waits for a task would never see its end in the shortest of them.
+        let least = if let Why::Result(_) = why { 25 } else { 0 };
+        let patience = Duration::from_secs(self.mind.lock().patience.max(least));
         let gives_up = self.front == Front::Plain && method == "tools/call" && patience < bound;
         let name = params["name"].as_str().or_else(|| params["taskId"].as_str()).map(str::to_owned);
         let asking = async {
@@ -169,9 +177,13 @@ impl Client {
             Why::Get(id) | Why::Result(id) | Why::Cancel(id) | Why::Answer(id, _, _) | Why::Listen(id) => {
                 book.stamp(id)
             }
-            Why::Open | Why::Call(_) | Why::Misuse(_) | Why::Late(_) | Why::List | Why::Spy(_) => {
-                Stamp::default()
-            }
+            Why::Open
+            | Why::Call(_)
+            | Why::Anew(_)
+            | Why::Misuse(_)
+            | Why::Late(_)
+            | Why::List
+            | Why::Spy(_) => Stamp::default(),
         }
     }
 

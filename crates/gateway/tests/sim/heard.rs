@@ -67,6 +67,9 @@ impl Client {
 
     pub(crate) fn is_its_token(&self, value: &Value) -> bool {
         let token = value["params"]["progressToken"].as_str().unwrap_or_default();
+        if self.over.lock().contains(token) {
+            self.broke(format!("A-080: its call is answered: {value}"));
+        }
         self.mind.lock().tokens.contains(token)
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use taskgate_core::operation::{Outcome, Replay, Stage, Verdict};
+use taskgate_core::operation::{HandOff, Inquiry, Outcome, Replay, Stage, Verdict};
 use taskgate_core::task::Ending;
 use taskgate_store::record::Record;
 
 use crate::line::replay;
 use crate::mind::Done;
 use crate::sim::Sim;
+use crate::world::wish_of;
 
 impl Sim {
     /// The server's books against what clients were told, and against the ledger.
@@ -70,17 +71,19 @@ impl Sim {
         }
         for ((_, key), held) in &self.world.book.lock().keys {
             for pair in held.windows(2) {
-                let last = history.get(&pair[0]).and_then(|versions| versions.last());
-                if !last.is_some_and(|record| did_nothing(record)) {
-                    return Err(format!("INV-16: {key} stands for {held:?}"));
+                let versions = history.get(&pair[0]).map(Vec::as_slice).unwrap_or_default();
+                match versions.last() {
+                    Some(record) if did_nothing(record) => {}
+                    Some(_) if was_overturned(versions) => {
+                        self.count("two effects that a person was told of")
+                    }
+                    Some(_) | None => return Err(format!("INV-16: {key} stands for {held:?}")),
                 }
             }
         }
         for (id, versions) in history.iter() {
             let Some(last) = versions.last() else { continue };
-            let params = String::from_utf8_lossy(&last.call.params).into_owned();
-            let name = taskgate_wire::json::at(&params, &["arguments", "wish"]);
-            let name = name.and_then(taskgate_wire::json::string).unwrap_or_default();
+            let name = wish_of(last);
             let entry = self.server.entry(&name);
             match &last.operation.stage {
                 Stage::Settled(Outcome::Confirmed(Verdict::NotApplied))
@@ -133,6 +136,14 @@ fn did_nothing(record: &Record) -> bool {
         record.operation.stage,
         Stage::Settled(Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied))
     )
+}
+
+/// Whether a person said that it did nothing, which was wrong, and somebody was told of the two effects that there may be.
+fn was_overturned(versions: &[Arc<Record>]) -> bool {
+    let is_told = |record: &Record| {
+        matches!(record.operation.inquiry, Inquiry::Person { why: HandOff::Contradiction, .. })
+    };
+    versions.iter().any(|record| did_nothing(record)) && versions.iter().any(|record| is_told(record))
 }
 
 /// How many tasks were made of one call.

@@ -1,8 +1,9 @@
 //! H4 with the fronts: the gateway, its clients and the server in simulated time, by seeds (notes 3.3).
 //!
 //! Each seed is a few lives of one gateway. Clients of every kind speak to it in bytes, over pipes and over HTTP
-//! connections in memory: they call, wait, answer what they are asked, cancel, lose answers, ask for what is not theirs, and come back
-//! after each death with what they hold. The promises are checked by what they read, and by the server's own books.
+//! connections in memory: they call, wait, answer what they are asked, cancel, lose answers, call again, ask for what is not
+//! theirs, and come back after each death with what they hold. A person decides what nobody else can tell, is wrong now and
+//! then, and takes that back. The promises are checked by what clients read, and by the server's own books.
 //!
 //! Left out: sockets and processes, which other tests play; the `client` crate, in whose place is a server in memory; SQLite.
 
@@ -17,6 +18,7 @@ mod judge;
 mod line;
 mod mind;
 mod own;
+mod person;
 mod piped;
 mod posted;
 mod server;
@@ -39,6 +41,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// What must have happened over all seeds, or nothing was shown.
 const SEEN: &[&str] = &[
+    "a call made again that must join",
     "a call that joined a finished one",
     "a cancellation promised",
     "a cancellation wished",
@@ -55,11 +58,14 @@ const SEEN: &[&str] = &[
     "a host that gave up",
     "a key that the server knew",
     "a keyed call made again",
+    "a keyed call made again on a person's word",
     "a key that was free again",
     "a late duplicate refused",
     "a late request",
     "a list",
     "a message sent again",
+    "a person's word: Applied",
+    "a person's word: NotApplied",
     "a question",
     "a question that nobody answered",
     "a request lost",
@@ -78,6 +84,8 @@ const SEEN: &[&str] = &[
     "a task pushed",
     "a task that nobody knew of",
     "a wait that ended before its task",
+    "a word corrected: Applied",
+    "a word corrected: NotApplied",
     "a write refused",
     "an answer acknowledged",
     "an answer lost",
@@ -101,12 +109,16 @@ const SEEN: &[&str] = &[
     "it came out: not applied",
     "it came out: returned",
     "news on the standing stream",
+    "outcome Attested(Applied)",
+    "outcome Attested(NotApplied)",
     "outcome Confirmed(NotApplied)",
     "outcome Reported(Applied)",
     "outcome Reported(NotApplied)",
     "progress",
     "refused by the server",
     "stopped when asked to",
+    "the same call meant as another one",
+    "two effects that a person was told of",
     "two that wait",
     "unknown AnswerLost",
     "unknown Cancelled",

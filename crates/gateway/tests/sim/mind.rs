@@ -58,6 +58,8 @@ pub(crate) struct Wish {
 pub(crate) enum Why {
     Open,
     Call(usize),
+    /// The same call once more, which is meant to be another one: its result has been read.
+    Anew(usize),
     /// Another call under the key of a wish.
     Misuse(usize),
     /// The same call under its key, long after its task is gone.
@@ -136,7 +138,7 @@ impl Mind {
             front,
             is_piped,
             can_ask,
-            patience: if random.one_in(3) { 25 } else { 60 },
+            patience: [3, 25, 60][random.below(3)],
             principal: crate::world::principal(number, is_piped),
             random: Random::new(random.any()),
             session: None,

@@ -93,6 +93,7 @@ impl Client {
     /// One answer for each request.
     pub(crate) fn take(&self, id: String, message: Bytes) {
         let is_new = self.answered.lock().insert(id.clone());
+        self.note_over(&id, &message);
         let waiting = self.waiting.lock().remove(&id);
         let given_up = self.given_up.lock().get(&id).cloned();
         match (waiting, given_up) {
@@ -101,6 +102,21 @@ impl Client {
             (None, Some(_) | None) => {
                 self.broke(format!("A-003: an answer to no request: {}", String::from_utf8_lossy(&message)))
             }
+        }
+    }
+
+    /// a call that has its result has no progress any more. A task or a handle is no result.
+    fn note_over(&self, id: &str, message: &Bytes) {
+        let goes_on = ["\"taskId\"", "\"input_required\""];
+        let text = String::from_utf8_lossy(message);
+        if goes_on.iter().any(|word| text.contains(word)) {
+            return;
+        }
+        let mind = self.mind.lock();
+        let Some(pending) = mind.pending.values().find(|pending| pending.id == id) else { return };
+        let request: Value = serde_json::from_slice(&pending.message).unwrap_or_default();
+        if let Some(token) = request["params"]["_meta"]["progressToken"].as_str() {
+            self.over.lock().insert(token.to_owned());
         }
     }
 }

@@ -136,6 +136,13 @@ impl Server {
         state.jobs.is_empty() && state.own.values().all(|own| own.ended.is_some() || own.question.is_some())
     }
 
+    /// Whether nothing of a call is on its way or at work.
+    pub(crate) fn is_done_with(&self, call: &str) -> bool {
+        let state = self.state.lock();
+        let works = |own: &Own| own.call == call && own.ended.is_none();
+        !state.jobs.values().any(|job| job.call == call) && !state.own.values().any(works)
+    }
+
     /// The time of the line and the server, while a gateway lives.
     pub(crate) async fn run(self: Arc<Self>) {
         let (start, before) = (tokio::time::Instant::now(), self.state.lock().now);

@@ -14,7 +14,7 @@ use taskgate_engine::limits::Limits;
 use taskgate_engine::rules::NoRules;
 use taskgate_engine::web::NoWeb;
 use taskgate_gateway::{Gateway, GatewayConfig};
-use taskgate_sim::{HOUR, History, Ids, Random, SimClock, SlowStore, Tally};
+use taskgate_sim::{Around, HOUR, History, Ids, Random, SimClock, SlowDisk, Tally};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::Record;
 use tokio::sync::broadcast;
@@ -25,8 +25,9 @@ use crate::book::Book;
 use crate::client::Client;
 use crate::line::{Lines, policy};
 use crate::mind::{Front, Mind};
+use crate::person;
 use crate::server::Server;
-use crate::world::{Life, Part, World};
+use crate::world::{Life, Part, World, wish_of};
 
 /// The longest that the last life may take, until everything has come to its end: what nobody knows of waits for an answer
 /// until its deadline.
@@ -71,22 +72,29 @@ impl Sim {
                 Arc::new(Mutex::new(Mind::new(number, front, is_piped, &mut random)))
             })
             .collect();
+        let running_max = [1, 2, 6][random.below(3)];
+        let server = Server::new(random.any(), survival, tally.clone());
+        let history: Arc<History> = Arc::default();
         let world = World {
             tally: tally.clone(),
+            server: server.clone(),
+            history: history.clone(),
             broken: Arc::default(),
             book: Mutex::new(Book::default()),
             minds,
             said: Mutex::default(),
             jumped: Arc::new(AtomicI64::new(0)),
             tokens: AtomicU64::new(0),
+            undone: Mutex::default(),
+            misled: Mutex::default(),
         };
         Sim {
-            running_max: [1, 2, 6][random.below(3)],
-            server: Server::new(random.any(), survival, tally.clone()),
+            running_max,
+            server,
             disk: Arc::new(Mutex::new(Random::new(random.any()))),
             random,
             store: MemoryStore::new(),
-            history: Arc::default(),
+            history,
             world: Arc::new(world),
             passed: 0,
         }
@@ -128,7 +136,7 @@ impl Sim {
             self.judge()?;
             for ((name, sent, effects), (_, later, _)) in before.into_iter().zip(self.sent()) {
                 // What is known to have done nothing holds its key no longer.
-                if later > sent && effects > 0 {
+                if later > sent && effects > 0 && !self.world.misled.lock().contains(&name) {
                     return Err(format!("INV-30: {name} was sent once more"));
                 }
             }
@@ -166,12 +174,12 @@ impl Sim {
                 broken: self.world.broken.clone(),
                 notices: broadcast::channel(16).0,
             });
-            let store = SlowStore {
-                store: self.store.reopen(),
+            let way = SlowDisk {
                 random: self.disk.clone(),
                 history: self.history.clone(),
                 tally: self.world.tally.clone(),
             };
+            let store = Around { store: self.store.reopen(), way };
             let engine = Engine::new(Parts {
                 store: Arc::new(store),
                 backs: lines.clone(),
@@ -219,6 +227,7 @@ impl Sim {
                     () = self.world.broken.happens() => {}
                     _ = async { tokio::join!(everything, jump) } => {}
                     () = self.tidy(&engine), if is_last => {}
+                    () = person::decide(&self.world, &engine, seed), if part == Part::Last => {}
                 }
             };
             let is_done = tokio::time::timeout(Duration::from_millis(millis), everything).await.is_ok();
@@ -265,6 +274,8 @@ impl Sim {
             };
             for record in unknown {
                 self.count("a task that nobody knew of");
+                // What was cancelled is joined no more once it is known what it did.
+                self.world.may_be_done_again(&wish_of(&record));
                 let _ = engine.cancel(&record.principal, &record.id, CancelRule::Wish).await;
             }
         }

@@ -41,6 +41,7 @@ impl Client {
             self.fulfil(at).await;
         }
         if self.life.part == Part::Last {
+            self.try_again().await;
             self.look_again().await;
         }
     }
@@ -94,7 +95,9 @@ impl Client {
             if self.one_in(5) {
                 self.mischief(at).await;
             }
-            let most = [1, 40, 1_500][self.below(3)];
+            let has_lost = !self.is_piped && self.wish(at).id.is_none();
+            // Whoever lost an answer may come back when there is one.
+            let most = if has_lost && !self.one_in(3) { 90_000 } else { [1, 40, 1_500][self.below(3)] };
             self.pause(most).await;
         }
         if self.one_in(3) {
@@ -127,7 +130,7 @@ impl Client {
         }
         if self.one_in(2) {
             let mut mind = self.mind.lock();
-            let token = format!("p-{}-{}", wish.name, wish.calls);
+            let token = format!("p-{}-{}", wish.name, mind.tokens.len());
             params["_meta"]["progressToken"] = json!(token);
             mind.tokens.insert(token);
         }
@@ -261,6 +264,7 @@ impl Client {
         let wish = self.wish(at);
         let is_done = matches!(wish.done, Some(Done::Returned(_)));
         let is_known = wish.id.is_some() || is_done;
+        let may_join = self.front == Front::Plain && wish.key.is_none() && !wish.is_free();
         match self.below(5) {
             // Another call under a key that is taken.
             0 if wish.key.is_some() && is_done && !wish.was_misused => {
@@ -272,6 +276,13 @@ impl Client {
             1 if wish.key.is_some() && is_known => {
                 self.count("a keyed call made again");
                 self.call(at).await;
+            }
+            // The same call, meant as another one: what was read is not waiting to be joined any more (design 3).
+            1 if may_join && self.has.lock().contains(&at) => {
+                self.count("the same call meant as another one");
+                self.mind.lock().wishes[at].licence += 1;
+                let params = self.call_params(&wish, &wish.name, false);
+                self.ask(Why::Anew(at), "tools/call", params, BUDGET).await;
             }
             2 => self.spy().await,
             // Answers under keys that are answered, or were never asked.
@@ -341,6 +352,31 @@ impl Client {
                 self.mind.lock().wishes[at].calls += 1;
                 self.ask(Why::Late(at), "tools/call", params, BUDGET).await;
             }
+        }
+    }
+
+    /// Keyed calls of which a person says that nothing was done, once more under their keys.
+    pub(crate) async fn try_again(self: &Arc<Self>) {
+        let keyed: Vec<usize> = {
+            let mind = self.mind.lock();
+            (0..mind.wishes.len()).filter(|at| mind.wishes[*at].key.is_some()).collect()
+        };
+        if keyed.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        for at in keyed {
+            if !self.life.world.is_undone(&self.wish(at).name) {
+                continue;
+            }
+            self.count("a keyed call made again on a person's word");
+            {
+                let wish = &mut self.mind.lock().wishes[at];
+                (wish.done, wish.id, wish.round) = (None, None, None);
+            }
+            self.fulfil(at).await;
+            // Time for the person to take it back.
+            tokio::time::sleep(Duration::from_secs(400)).await;
         }
     }
 

@@ -94,6 +94,7 @@ impl Client {
         match why {
             Why::Open => {}
             Why::Call(at) => self.called(*at, since, &answer),
+            Why::Anew(at) => self.called_anew(*at, since, &answer),
             Why::Misuse(at) => self.misused(*at, &answer),
             Why::Late(at) => self.came_late(*at, since, &answer),
             Why::Get(id) => self.got(id, since, &answer),
@@ -121,7 +122,15 @@ impl Client {
         if wish.key.is_some() || wish.is_free() || (is_piped && front == Front::Plain) {
             return;
         }
-        if front == Front::Plain || takes_risk {
+        if front == Front::Plain {
+            // Where nothing was done, no result can have been on its way: the same call is sent in the place of the first, or
+            // joins it (design 3).
+            if self.life.world.server.entry(&wish.name).results.is_empty() {
+                self.life.world.tally.count("a call made again that must join");
+            } else {
+                wish.licence += 1;
+            }
+        } else if takes_risk {
             wish.licence += 1;
         } else {
             wish.done = Some(Done::GivenUp);
@@ -131,9 +140,11 @@ impl Client {
     /// The wish of a task, and how it came out.
     pub(crate) fn is_done(&self, id: &str, done: Done) {
         let mut mind = self.mind.lock();
-        if let Some(wish) = mind.wishes.iter_mut().find(|wish| wish.id.as_deref() == Some(id)) {
-            wish.done.get_or_insert(done);
+        let Some(at) = mind.wishes.iter().position(|wish| wish.id.as_deref() == Some(id)) else { return };
+        if let Done::Returned(_) = done {
+            self.has.lock().insert(at);
         }
+        mind.wishes[at].done.get_or_insert(done);
     }
 
     /// A task's id reaches its client.
@@ -206,6 +217,29 @@ impl Client {
             self.broke(format!("INV-16: {name} returned {first:?} and {mark:?}"));
         }
         mind.wishes[at].done = Some(Done::Returned(mark));
+        self.has.lock().insert(at);
+    }
+
+    /// Design 3: what its caller has read is given to no further call, unless the disk could not note that.
+    pub(crate) fn called_anew(&self, at: usize, since: &Stamp, answer: &Answer<'_>) {
+        let Some(result) = answer.result else { return };
+        let handle = &result["structuredContent"]["taskgate"];
+        let wish = self.mind.lock().wishes[at].clone();
+        if handle["taskId"].is_string() {
+            let id = handle["taskId"].as_str().unwrap_or_default();
+            let mut book = self.life.world.book.lock();
+            let given = book.given(id, &self.principal, &wish.name, None);
+            let saw = given.and_then(|()| book.saw("S", handle, since));
+            drop(book);
+            self.check(saw);
+            return;
+        }
+        if let Some(id) = result["_meta"]["taskgate/joined"].as_str()
+            && self.has.lock().contains(&at)
+            && !self.life.world.history.could_not_note(id)
+        {
+            self.broke(format!("design 3: {} was read, and the same call is given {id} again", wish.name));
+        }
     }
 
     pub(crate) fn refused(&self, at: usize, error: &Value) {

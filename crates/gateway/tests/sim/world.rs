@@ -1,5 +1,6 @@
 //! What outlives a gateway, and one life of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -7,12 +8,15 @@ use parking_lot::Mutex;
 use taskgate_core::id::Principal;
 use taskgate_engine::clock::Clock;
 use taskgate_gateway::Gateway;
-use taskgate_sim::{SimClock, Tally};
+use taskgate_sim::{History, SimClock, Tally};
+use taskgate_store::record::Record;
+use taskgate_wire::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::Book;
 use crate::mind::Mind;
+use crate::server::Server;
 
 /// The first promise that was broken.
 #[derive(Debug, Default)]
@@ -43,10 +47,16 @@ pub(crate) struct World {
     pub(crate) broken: Arc<Broken>,
     pub(crate) book: Mutex<Book>,
     pub(crate) minds: Vec<Arc<Mutex<Mind>>>,
+    pub(crate) server: Arc<Server>,
+    pub(crate) history: Arc<History>,
     /// All that clients sent and heard.
     pub(crate) said: Mutex<Vec<String>>,
     pub(crate) jumped: Arc<AtomicI64>,
     pub(crate) tokens: AtomicU64,
+    /// Wishes of which a person said that nothing was done.
+    pub(crate) undone: Mutex<BTreeSet<String>>,
+    /// Those of them that were done.
+    pub(crate) misled: Mutex<BTreeSet<String>>,
 }
 
 impl World {
@@ -58,6 +68,33 @@ impl World {
     pub(crate) fn say(&self, words: String) {
         self.said.lock().push(words);
     }
+
+    /// Whether a person said that a wish was not done.
+    pub(crate) fn is_undone(&self, name: &str) -> bool {
+        self.undone.lock().contains(name)
+    }
+
+    /// A person was wrong about a wish: it may be done once more, and its client is not to blame.
+    pub(crate) fn is_misled(&self, name: &str) {
+        self.misled.lock().insert(name.to_owned());
+        self.may_be_done_again(name);
+    }
+
+    /// What a person did about a wish leads to one more effect, if its client calls again.
+    pub(crate) fn may_be_done_again(&self, name: &str) {
+        for mind in &self.minds {
+            for wish in mind.lock().wishes.iter_mut().filter(|wish| wish.name == name) {
+                wish.licence += 1;
+            }
+        }
+    }
+}
+
+/// The wish that a record was made for.
+pub(crate) fn wish_of(record: &Record) -> String {
+    let params = String::from_utf8_lossy(&record.call.params);
+    let name = json::at(&params, &["arguments", "wish"]).and_then(json::string);
+    name.map(String::from).unwrap_or_default()
 }
 
 /// What a life is for.

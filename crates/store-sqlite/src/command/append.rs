@@ -9,8 +9,9 @@ use taskgate_core::time::UnixMillis;
 use taskgate_seeded::Bug;
 use taskgate_store::codec::columns::{AttemptClass, EndingColumns, StateKind, TaskColumns};
 use taskgate_store::codec::event::EventRow;
-use taskgate_store::codec::{self, Code, Part, Place, signed};
+use taskgate_store::codec::{self, Code, KeyColumns, Part, Place, signed};
 use taskgate_store::law::{self, Breach};
+use taskgate_store::ledger::LedgerEntry;
 use taskgate_store::record::{Change, Front, Record};
 
 use super::operation::update;
@@ -105,6 +106,13 @@ impl Command for Append {
         self.ending(database, was)?;
         questions::sync(database, principal, id, stored.questions, &record.task)?;
         self.operation(database, &stored.operation_id)?;
+        if record.operation.is_surely_undone()
+            && taskgate_seeded::is(Bug::CorrectionFreesAgain)
+            && let Some(scope) = KeyColumns::of_record(record)
+            && keys::given_to(database, &LedgerEntry::of(record))?.is_some()
+        {
+            keys::forget(database, &scope)?;
+        }
         insert_event(database, record, &EventRow::of(&self.changes))?;
         Ok(Appended::Done)
     }

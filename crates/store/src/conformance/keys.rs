@@ -298,6 +298,26 @@ pub async fn r4_6_two_effects_under_one_key_are_never_passed_over(factory: &impl
     }
 }
 
+/// A person says that nothing was done, takes that back, and says it again: its key went to another the first time, and is
+/// that one's for good.
+pub async fn r4_6_a_word_said_again_takes_no_key_from_another(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    let first = put(&store, &keyed("first"), after(lose(), vec![attest(Verdict::NotApplied)])).await;
+    let second = keyed("second");
+    assert_new(&store, &second).await;
+    let taken_back = || vec![correct(Verdict::Applied), hand_off(HandOff::Contradiction)];
+    let said_again = || vec![correct(Verdict::NotApplied)];
+    let mut first = first;
+    for told in [taken_back(), said_again(), taken_back(), said_again()] {
+        first = tell(&store, &first, NOW, told).await;
+        let again = create(&store, &keyed("again")).await;
+        assert!(matches!(again, Ok(Created::Joined(joined)) if *joined == second), "undisturbed: {first:?}");
+    }
+    assert!(first.operation.is_surely_undone(), "{:?}", first.operation);
+    let entry = store.operation(&first.operation_id).await.expect("readable").expect("it is there");
+    assert_eq!(store.key_given_to(&entry).await.expect("readable"), Some(second.operation_id));
+}
+
 /// To the task, or to what is left of it.
 async fn write(
     store: &impl Store,

@@ -35,7 +35,7 @@ async fn inv_11_r4_5_a_crash_at_every_write_of_a_reconciliation_sends_at_most_on
             policy
         };
         let store = MemoryStore::new();
-        let dying = DiesAfter { store: store.clone(), writes: AtomicUsize::new(0), last, last_is_done };
+        let dying = DiesAfter::over(&store, last, last_is_done);
         let town = Town::over(policy(), Limits::default(), store, Some(Arc::new(dying)));
         // The first look-up says nothing, the second that nothing was done.
         town.looks.first(text("huh"));
