@@ -1,5 +1,5 @@
-//! The person whose list it is: looks into the bank's own books and says what happened, has others looked at again, leaves
-//! some as they are, and is struck meanwhile.
+//! The person whose list it is: looks into the bank's own books and says what happened, now and then the
+//! wrong thing first, has others looked at again, leaves some as they are, and is struck meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +18,16 @@ use crate::user;
 use crate::world::World;
 
 /// What must have happened.
-pub(crate) const STATES: [&str; 14] = [
+pub(crate) const STATES: [&str; 20] = [
     "person: left waiting",
     "person: resolved applied",
     "person: resolved not-applied",
+    "person: corrected applied",
+    "person: corrected not-applied",
+    "person: a key given free by a correction",
+    "person: kill -9 of gateway while correcting",
+    "person: kill -9 of command while correcting",
+    "person: SIGSTOP of gateway while correcting",
     "person: reconciled by hand: confirmed: applied",
     "person: reconciled by hand: confirmed: not_applied",
     "person: kill -9 of gateway while resolving",
@@ -162,26 +168,46 @@ impl Person<'_> {
             self.tally.count("person: proved by the end of all that ran".to_owned());
         }
         let times = self.applied(&trial.key);
-        let verdict = if times > 0 { "applied" } else { "not-applied" };
+        let (verdict, opposite) =
+            if times > 0 { ("applied", "not-applied") } else { ("not-applied", "applied") };
+        // Sometimes they look at the wrong line first, and take that back before anybody calls again.
+        let slip = format!("{} was taken for another", trial.key);
+        let slips = match at % 2 {
+            0 => {
+                let words = ["resolve", id, opposite, "--reason", &slip, "--name", "ada", "--json"];
+                self.insist(&words, "resolving", self.blow(at / 2 + 1, dice), dice, wrong).await?
+            }
+            _ => 0,
+        };
         let reason = format!("the bank's books have {} {times} times", trial.key);
-        let words = ["resolve", id, verdict, "--reason", &reason, "--name", "ada", "--json"];
-        let times_said = self.insist(&words, "resolving", self.blow(at / 2, dice), dice, wrong).await?;
-        self.tally.count(format!("person: resolved {verdict}"));
+        let mut words = vec!["resolve", id, verdict, "--reason", &reason, "--name", "ada", "--json"];
+        let (doing, done) = if slips > 0 { ("correcting", "corrected") } else { ("resolving", "resolved") };
+        words.extend((slips > 0).then_some("--correct"));
+        let times_said = self.insist(&words, doing, self.blow(at / 2, dice), dice, wrong).await?;
+        self.tally.count(format!("person: {done} {verdict}"));
         let (now, history) = user::show(self.world, id).await;
         let spoken = verdict.replace('-', "_");
-        if now.stands != format!("attested: {spoken}") {
-            wrong.push(format!(
-                "{id} was resolved {verdict}, that was acknowledged, and it is {}",
-                now.stands
-            ));
+        if now.stands != format!("attested: {spoken}") || now.waits_for_a_person() {
+            wrong.push(format!("{id} was {done} {verdict}, that was acknowledged, and it is {now:?}"));
         }
-        let told =
-            history.iter().flat_map(|event| &event.lines).filter(|line| line.contains(&reason)).count();
+        let lines: Vec<&String> = history.iter().flat_map(|event| &event.lines).collect();
+        let places = |reason: &str| -> Vec<usize> {
+            (0..lines.len()).filter(|at| lines[*at].contains(reason)).collect()
+        };
         // What was said again because its answer was lost stands there as often as it was said.
-        if told == 0 || told > times_said {
-            wrong.push(format!(
-                "{id}: the reason stands {told} times in its history, and was said {times_said} times"
-            ));
+        for (reason, said) in [(&slip, slips), (&reason, times_said)] {
+            let told = places(reason).len();
+            if (told == 0) != (said == 0) || told > said {
+                wrong.push(format!(
+                    "{id}: {reason:?} stands {told} times in its history, and was said {said} times"
+                ));
+            }
+        }
+        if places(&slip).last() > places(&reason).first() {
+            wrong.push(format!("{id}: what was corrected stands behind its correction: {lines:?}"));
+        }
+        if slips > 0 && times == 0 && !is_fenced {
+            self.tally.count("person: a key given free by a correction".to_owned());
         }
         (times == 0 && !is_fenced).then(|| trial.clone())
     }
