@@ -103,7 +103,15 @@ pub(crate) fn followed(player: &mut Player, mut said: Value) -> Value {
         said = match key.map(str::to_owned) {
             Some(key) => {
                 let reply = player.consent();
-                tool(player, json!({ "action": "answer", "taskId": id, "key": key, "reply": reply }))
+                let taken =
+                    tool(player, json!({ "action": "answer", "taskId": id, "key": key, "reply": reply }));
+                // It was asked on the call, too, and what was said there came behind the handle.
+                match taken["result"]["content"][0]["text"].as_str() {
+                    Some(words) if words.contains("answered already") => {
+                        tool(player, json!({ "action": "wait", "taskId": id }))
+                    }
+                    _ => taken,
+                }
             }
             None => tool(player, json!({ "action": "wait", "taskId": id })),
         };
