@@ -51,6 +51,8 @@ struct Server {
     /// The verdict on its era (B-030).
     era: Mutex<Option<Era>>,
     trouble: Mutex<Trouble>,
+    /// What the last user offered who opened the session for all.
+    first: Mutex<Option<String>>,
     /// It was taken out: nothing is opened any more.
     is_removed: AtomicBool,
 }
@@ -227,7 +229,8 @@ impl Servers {
         server.wait_for_turn().await?;
         let config = &server.config;
         let offers = match config.sharing {
-            Sharing::Apart | Sharing::First => Offers::from_stored(&key.offers),
+            Sharing::Apart => Offers::from_stored(&key.offers),
+            Sharing::First => Offers::from_stored(&server.first_offers(key)),
             Sharing::Nobody => Offers::none(),
         };
         let opened = match self.open_as(server, offers.clone(), key).await {
@@ -329,6 +332,7 @@ impl Server {
             slots: Mutex::default(),
             era: Mutex::new(None),
             trouble: Mutex::default(),
+            first: Mutex::default(),
             is_removed: AtomicBool::new(false),
         })
     }
@@ -366,6 +370,17 @@ impl Server {
         let slot = Arc::new(Slot::default());
         slots.insert(key, slot.clone());
         Ok(slot)
+    }
+
+    /// What a session for all is opened with. The gateway itself, which only looks something up, must not be the one who
+    /// decides what others can be asked.
+    fn first_offers(&self, key: &BackKey) -> String {
+        let mut first = self.first.lock();
+        if key.principal == Principal::gateway() {
+            return first.clone().unwrap_or_else(|| key.offers.clone());
+        }
+        *first = Some(key.offers.clone());
+        key.offers.clone()
     }
 
     /// Waits out what is left of the time since the last failure, if that is soon.

@@ -1,8 +1,9 @@
 //! The limits that the engine keeps, and their first values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use taskgate_core::budget::Allowance;
 use taskgate_core::id::ServerName;
 use taskgate_core::poll::Rhythm;
@@ -57,7 +58,45 @@ pub struct Limits {
     /// Finished records kept in memory for the next read.
     pub finished_cached: usize,
     /// Of tools whose workflow says otherwise, by server and tool.
-    pub own: BTreeMap<ServerName, BTreeMap<String, Arc<Own>>>,
+    pub own: OwnByTool,
+    /// The same of workflows that come and go while calls run. They count before `own`.
+    pub brought: Brought,
+}
+
+/// What bounds the calls of workflows, by server and tool.
+pub type OwnByTool = BTreeMap<ServerName, BTreeMap<String, Arc<Own>>>;
+
+/// Bounds of workflows that come with a host and go with it.
+#[derive(Clone, Debug, Default)]
+pub struct Brought(Arc<RwLock<OwnByTool>>);
+
+impl Brought {
+    /// From here on these hold for the tools of `server`, in the place of all that held for it before. Where calls of it
+    /// are under way, `is_live`, they go on counting where they were counted: a lane that changed its name meanwhile would
+    /// never be told that they are over.
+    pub fn put(&self, server: &ServerName, mut tools: BTreeMap<String, Arc<Own>>, is_live: bool) {
+        let mut brought = self.0.write();
+        if is_live {
+            let before = brought.remove(server).unwrap_or_default();
+            let names: BTreeSet<String> = before.keys().chain(tools.keys()).cloned().collect();
+            for name in names {
+                let lane = before.get(&name).map(|own| (own.workflow.clone(), own.running_max));
+                let own = tools.get(&name).map(|own| Own::clone(own)).unwrap_or_default();
+                let (workflow, running_max) = lane.unwrap_or_else(|| (own.workflow.clone(), None));
+                tools.insert(name, Arc::new(Own { workflow, running_max, ..own }));
+            }
+        }
+        brought.insert(server.clone(), tools);
+    }
+
+    /// Nothing of `server` lives any more.
+    pub fn remove(&self, server: &ServerName) {
+        self.0.write().remove(server);
+    }
+
+    fn find(&self, call: &Call) -> Option<Arc<Own>> {
+        self.0.read().get(&call.server)?.get(&call.tool).cloned()
+    }
 }
 
 /// What bounds the asking of systems of record, beside the budget of each operation (R5.4).
@@ -104,13 +143,13 @@ pub struct Own {
 }
 
 impl Limits {
-    fn own(&self, call: &Call) -> Option<&Own> {
-        self.own.get(&call.server)?.get(&call.tool).map(Arc::as_ref)
+    fn own(&self, call: &Call) -> Option<Arc<Own>> {
+        self.brought.find(call).or_else(|| self.own.get(&call.server)?.get(&call.tool).cloned())
     }
 
     /// Where a call waits for its turn, and how many run there.
     pub(crate) fn lane(&self, call: &Call) -> (Lane, usize) {
-        match self.own(call) {
+        match self.own(call).as_deref() {
             Some(Own { workflow, running_max: Some(max), .. }) => {
                 (Lane { server: call.server.clone(), workflow: Some(workflow.clone()) }, *max)
             }
@@ -182,6 +221,7 @@ impl Default for Limits {
             evidence: Millis::days(400),
             finished_cached: 4_096,
             own: BTreeMap::new(),
+            brought: Brought::default(),
         }
     }
 }

@@ -51,6 +51,12 @@ pub trait Rules: Send + Sync + 'static {
     /// As for [`Rules::receipt`]; then it did not.
     fn is_fenced(&self, about: &About<'_>, answer: &Said<'_>) -> Result<bool, RuleFailed>;
 
+    /// Whether a workflow's rules are not here now and may still come, as with a host of the keeper: what is to be asked
+    /// waits for them. What is known without them (`asks`, `owners`) is answered all the same.
+    fn is_awaited(&self, _: &WorkflowName) -> bool {
+        false
+    }
+
     /// Who decides when nothing else can, by name.
     fn owners(&self, workflow: &WorkflowName) -> Vec<String>;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use taskgate_core::budget::Allowance;
 use taskgate_core::poll::Rhythm;
 use taskgate_core::time::Millis;
-use taskgate_engine::limits::{Limits, Lookups, Notices, Own};
+use taskgate_engine::limits::{Brought, Limits, Lookups, Notices, Own};
 use taskgate_gateway::INLINE_MIN;
 use taskgate_gateway::config::{GatewayConfig, Listing};
 use taskgate_workflow::{Forward, Workflow};
@@ -290,5 +290,6 @@ fn limits(raw: &RawLimits, faults: &mut Vec<Fault>) -> Limits {
         evidence: raw.evidence.0,
         finished_cached: raw.finished_cached,
         own: BTreeMap::new(),
+        brought: Brought::default(),
     }
 }

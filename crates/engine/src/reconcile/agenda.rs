@@ -79,6 +79,30 @@ impl Agenda {
         }
     }
 
+    /// All of a line is due at `at`, if it was not due before.
+    pub(crate) fn hasten(&self, line: &str, at: UnixMillis) {
+        {
+            let State { places, lines } = &mut *self.state.lock();
+            for (id, place) in places.iter_mut().filter(|(_, place)| place.line == line) {
+                let before = place.due;
+                let due = before.map_or(at, |due| due.min(at));
+                place.due = Some(due);
+                if let (false, Some(line)) = (place.is_under_way, lines.get_mut(line)) {
+                    if let Some(before) = before {
+                        line.due.remove(&(before, id.clone()));
+                    }
+                    line.due.insert((due, id.clone()));
+                }
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// Whether anything of a line is to be done.
+    pub(crate) fn holds(&self, line: &str) -> bool {
+        self.state.lock().lines.contains_key(line)
+    }
+
     /// Takes out all that is due and may go on. Each must be given back by [`Agenda::done`].
     pub(crate) fn take(&self, now: UnixMillis) -> Vec<OperationId> {
         let mut taken = Vec::new();
@@ -192,6 +216,24 @@ mod tests {
         agenda.remove(&id(1));
         agenda.done(&id(1));
         assert!(agenda.state.lock().places.is_empty() && agenda.state.lock().lines.is_empty());
+    }
+
+    #[test]
+    fn a_line_that_is_hastened_comes_out_at_once_also_what_is_under_way() {
+        let agenda = Agenda::new(8);
+        (1..=2).for_each(|n| agenda.put(&id(n), "a", UnixMillis(500)));
+        agenda.put(&id(3), "b", UnixMillis(500));
+        assert_eq!(agenda.take(UnixMillis(500)).len(), 3);
+        agenda.again(&id(1), UnixMillis(900));
+        (1..=3).for_each(|n| agenda.done(&id(n)));
+        agenda.put(&id(2), "a", UnixMillis(0));
+        assert_eq!(agenda.take(UnixMillis(0)), [id(2)]);
+        assert!(agenda.holds("a") && !agenda.holds("b"));
+        // One waits, the other is being looked at.
+        agenda.hasten("a", UnixMillis(10));
+        assert_eq!(agenda.take(UnixMillis(10)), [id(1)]);
+        agenda.done(&id(2));
+        assert_eq!(agenda.take(UnixMillis(10)), [id(2)]);
     }
 
     #[test]

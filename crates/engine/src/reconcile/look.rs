@@ -20,6 +20,9 @@ use crate::rules::{About, Asks, Look, RuleFailed};
 /// How long to wait for a driver to let go of a task whose exchange has just ended.
 const LET_GO: Millis = Millis(50);
 
+/// How long one whose rules are not here is left alone, unless they come.
+const ASIDE: Millis = Millis::hours(24);
+
 /// Something to be told to an operation, or something that must be asked again later.
 enum Found {
     /// A look-up was made.
@@ -63,6 +66,14 @@ impl Engine {
             return Ok(());
         }
         let workflow = subject.entry.intent.as_ref().map(|intent| &intent.workflow);
+        if let Some(workflow) = workflow
+            && self.parts.rules.is_awaited(workflow)
+        {
+            self.put_aside(&subject, now);
+            return Ok(());
+        }
+        // Time in which nobody could ask is no reason to ask nobody: then one look is made whatever the time.
+        let was_awaited = self.reconciler.awaited.lock().remove(id);
         let Some(asks) = workflow.and_then(|workflow| self.parts.rules.asks(workflow)) else {
             let note = "its workflow does not say any more how it can be looked up".to_owned();
             return self.say(id, &Found::Person { why: HandOff::NoRule, note }.told(Millis(0))).await;
@@ -70,11 +81,20 @@ impl Engine {
         let allowance = asks.budget.unwrap_or(self.parts.limits.reconcile);
         let mut budget = Budget::resumed(Purpose::Reconcile, allowance, since, tries);
         let found = match budget.spend(now) {
-            Err(spent) => {
+            Err(spent) if !was_awaited => {
                 let note = format!("{spent}; the last look-up {}", last_words(last));
                 Found::Person { why: HandOff::BudgetSpent, note }
             }
-            Ok(()) => self.inquire_once(&subject, &asks).await,
+            Ok(()) | Err(_) => match self.inquire_once(&subject, &asks).await {
+                // They went while it was asked by them.
+                Found::Person { why: HandOff::RuleFailed, .. }
+                    if workflow.is_some_and(|workflow| self.parts.rules.is_awaited(workflow)) =>
+                {
+                    self.put_aside(&subject, now);
+                    return Ok(());
+                }
+                found => found,
+            },
         };
         if let Found::Looked { finding: Finding::NotApplied(standing), what } = &found
             && asks.resend
@@ -84,6 +104,16 @@ impl Engine {
         }
         let again = self.pause(&subject.entry, &asks, allowance, since, tries);
         self.say(id, &found.told(again)).await
+    }
+
+    /// Its rules are not here: it is looked at again when they come ([`Engine::rules_came`]), or its task must end.
+    fn put_aside(&self, subject: &Subject, now: UnixMillis) {
+        let id = &subject.entry.id;
+        self.reconciler.awaited.lock().insert(id.clone());
+        let record = subject.live.as_ref().map(|live| live.record());
+        let deadline = record.filter(|record| record.task.ending().is_none()).map(|record| record.deadline);
+        let longest = now + ASIDE;
+        self.reconciler.looks.again(id, deadline.map_or(longest, |deadline| deadline.min(longest)));
     }
 
     async fn subject(self: &Arc<Self>, id: &OperationId) -> Result<Option<Subject>, taskgate_store::Error> {

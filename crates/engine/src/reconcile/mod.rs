@@ -17,9 +17,11 @@ mod resend;
 mod steps;
 mod tell;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use taskgate_core::id::OperationId;
+use parking_lot::Mutex;
+use taskgate_core::id::{OperationId, WorkflowName};
 use taskgate_core::operation::{Inquiry, Operation, Stage};
 use taskgate_core::task::Task;
 use taskgate_core::time::{Millis, UnixMillis};
@@ -48,6 +50,8 @@ pub(crate) struct Reconciler {
     notices: Agenda,
     systems: Systems,
     told: Told,
+    /// Operations that were due while their workflow's rules were not here.
+    awaited: Mutex<HashSet<OperationId>>,
     pub(crate) steps: Steps,
 }
 
@@ -58,6 +62,7 @@ impl Reconciler {
             notices: Agenda::new(limits.notices.workflow_max),
             systems: Systems::new(limits.lookups.system_max),
             told: Told::default(),
+            awaited: Mutex::default(),
             steps: Steps::new(now),
         }
     }
@@ -155,9 +160,49 @@ impl Engine {
             Inquiry::Idle | Inquiry::Person { .. } => {
                 self.reconciler.looks.remove(&after.id);
                 self.reconciler.steps.forget(&after.id);
+                self.reconciler.awaited.lock().remove(&after.id);
             }
         }
         self.handed_off(before, after);
+    }
+
+    /// The rules of these workflows are here now: what waited for them is asked after at once, and who is to be told of an
+    /// operation that waits for a person is told, unless that was acknowledged.
+    ///
+    /// # Errors
+    /// The store's; then some are told only when the next process starts.
+    pub async fn rules_came(self: &Arc<Self>, workflows: &[WorkflowName]) -> Result<(), taskgate_store::Error> {
+        let now = self.parts.clock.now();
+        for workflow in workflows {
+            self.reconciler.looks.hasten(&workflow.0, now);
+        }
+        if workflows.iter().all(|workflow| self.parts.rules.webhook(workflow).is_none()) {
+            return Ok(());
+        }
+        let mut after = None;
+        loop {
+            let page = self.parts.store.operations(Which::Waiting, after, PAGE).await?;
+            let theirs = |entry: &&LedgerEntry| {
+                entry.intent.as_ref().is_some_and(|intent| workflows.contains(&intent.workflow))
+            };
+            page.iter().filter(theirs).for_each(|entry| self.remind(entry));
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.after()),
+                Some(_) | None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether an operation of a workflow is being asked after, or is to be.
+    #[must_use]
+    pub fn asks_after(&self, workflow: &WorkflowName) -> bool {
+        self.reconciler.looks.holds(&workflow.0)
+    }
+
+    /// Whether a workflow's rules are not here now, and may still come.
+    #[must_use]
+    pub fn awaits(&self, workflow: &WorkflowName) -> bool {
+        self.parts.rules.is_awaited(workflow)
     }
 
     /// Takes up all that is being asked after, and all of which somebody is to be told, after a restart. How many are
