@@ -1,48 +1,99 @@
 //! The workflows of the configuration as the engine's rules.
+//!
+//! - `brought`: those that come to the keeper with its hosts
+//! - `notes`: what the keeper remembers of those whose hosts have gone
+
+mod brought;
+mod notes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::RwLock;
 use taskgate_core::id::{ServerName, WorkflowName};
+use taskgate_core::time::Millis;
 use taskgate_engine::rules::{
     About, Asks, Hidden, Look, Receipted, Request, RuleFailed, Rules, Said, Webhook,
 };
 use taskgate_workflow::{self as workflow, Answer, Facts, ProbeRequest, Proof, RuleError, Workflow};
 
-/// All workflows, by name.
+pub(crate) use self::brought::Kept;
+use self::notes::Notes;
+
+/// All workflows, by name. Those of a configuration are there from its start to its end; those of the keeper's hosts come
+/// and go.
 #[derive(Debug, Default)]
-pub(crate) struct Workflows(BTreeMap<String, Arc<Workflow>>);
+pub(crate) struct Workflows {
+    here: RwLock<BTreeMap<String, Vec<Here>>>,
+    /// What is remembered of workflows whose rules are not here; none where all are here that there are.
+    notes: Option<Notes>,
+}
+
+/// One that is here, for the tools of one server: two servers have the same where a host has a process of its own.
+#[derive(Debug)]
+struct Here {
+    server: ServerName,
+    workflow: Arc<Workflow>,
+    /// Whether its system of record can be asked.
+    is_open: bool,
+}
 
 impl Workflows {
     pub(crate) fn new(workflows: &[Arc<Workflow>]) -> Workflows {
-        Workflows(workflows.iter().map(|workflow| (workflow.name.clone(), workflow.clone())).collect())
+        let here = |workflow: &Arc<Workflow>| Here {
+            server: workflow.server.clone(),
+            workflow: workflow.clone(),
+            is_open: true,
+        };
+        let named = workflows.iter().map(|workflow| (workflow.name.clone(), vec![here(workflow)]));
+        Workflows { here: RwLock::new(named.collect()), notes: None }
     }
 
     /// What workflows ask of `server` that it does not have: the workflow, its rule, and the tool. Whether a server has a
     /// tool is known only from its own list.
-    pub(crate) fn missing<'a>(
-        &'a self,
+    pub(crate) fn missing(
+        &self,
         server: &ServerName,
         has: impl Fn(&str) -> bool,
-    ) -> Vec<(&'a str, &'static str, &'a str)> {
-        let asked = self.0.values().flat_map(|workflow| {
-            workflow.asked_tools().map(|(rule, ask)| (workflow.name.as_str(), rule, ask))
+    ) -> Vec<(String, &'static str, String)> {
+        let here = self.here.read();
+        let workflows = here.values().filter_map(|here| here.last()).map(|here| &here.workflow);
+        let asked = workflows.flat_map(|workflow| {
+            workflow.asked_tools().map(|(rule, ask)| (workflow.name.clone(), rule, ask))
         });
         asked
             .filter(|(_, _, ask)| ask.server == *server && !has(&ask.tool))
-            .map(|(workflow, rule, ask)| (workflow, rule, ask.tool.as_str()))
+            .map(|(workflow, rule, ask)| (workflow, rule, ask.tool.clone()))
             .collect()
     }
 
-    fn find(&self, name: &WorkflowName) -> Option<&Workflow> {
-        self.0.get(&name.0).map(Arc::as_ref)
+    fn find(&self, name: &WorkflowName) -> Option<Arc<Workflow>> {
+        let here = self.here.read();
+        let here = here.get(&name.0)?;
+        let open = here.iter().rev().find(|here| here.is_open);
+        open.or_else(|| here.last()).map(|here| here.workflow.clone())
     }
 
     /// An operation outlives the configuration that it was made under.
-    fn need(&self, name: &WorkflowName) -> Result<&Workflow, RuleFailed> {
+    fn need(&self, name: &WorkflowName) -> Result<Arc<Workflow>, RuleFailed> {
         self.find(name).ok_or_else(|| RuleFailed("there is no such workflow any more".to_owned()))
     }
+}
+
+/// How a system of record is asked, once its rules come of which nothing is known.
+const UNKNOWN: Asks =
+    Asks { first: Millis::secs(2), every: Millis::secs(30), budget: None, settle: None, resend: false };
+
+fn pace(workflow: &Workflow) -> Option<Asks> {
+    let pace = workflow.probe.as_ref()?.pace;
+    Some(Asks {
+        first: pace.first,
+        every: pace.every,
+        budget: pace.budget,
+        settle: workflow.settle,
+        resend: workflow.resend,
+    })
 }
 
 fn facts<'a>(about: &About<'a>) -> Facts<'a> {
@@ -84,8 +135,8 @@ fn request(request: ProbeRequest) -> Request {
 
 impl Rules for Workflows {
     fn receipt(&self, about: &About<'_>, result: &Bytes, _: bool) -> Result<Option<Receipted>, RuleFailed> {
-        let Some(rule) = self.find(&about.intent.workflow).and_then(|workflow| workflow.receipt.as_ref())
-        else {
+        let workflow = self.find(&about.intent.workflow);
+        let Some(rule) = workflow.as_ref().and_then(|workflow| workflow.receipt.as_ref()) else {
             return Ok(None);
         };
         let found = rule.find(facts(about), Answer::Tool(result)).map_err(failed)?;
@@ -104,15 +155,17 @@ impl Rules for Workflows {
     }
 
     fn asks(&self, name: &WorkflowName) -> Option<Asks> {
-        let workflow = self.find(name)?;
-        let pace = workflow.probe.as_ref()?.pace;
-        Some(Asks {
-            first: pace.first,
-            every: pace.every,
-            budget: pace.budget,
-            settle: workflow.settle,
-            resend: workflow.resend,
-        })
+        match (self.find(name), &self.notes) {
+            (Some(workflow), _) => pace(&workflow),
+            (None, Some(notes)) => notes.asks(&name.0).unwrap_or(Some(UNKNOWN)),
+            (None, None) => None,
+        }
+    }
+
+    fn is_awaited(&self, name: &WorkflowName) -> bool {
+        let here = self.here.read();
+        let is_open = here.get(&name.0).is_some_and(|here| here.iter().any(|here| here.is_open));
+        self.notes.is_some() && !is_open
     }
 
     fn probe(&self, about: &About<'_>) -> Result<Request, RuleFailed> {
@@ -146,11 +199,16 @@ impl Rules for Workflows {
     }
 
     fn owners(&self, name: &WorkflowName) -> Vec<String> {
-        self.find(name).map(|workflow| workflow.owners.clone()).unwrap_or_default()
+        match (self.find(name), &self.notes) {
+            (Some(workflow), _) => workflow.owners.clone(),
+            (None, Some(notes)) => notes.owners(&name.0),
+            (None, None) => Vec::new(),
+        }
     }
 
     fn webhook(&self, name: &WorkflowName) -> Option<Webhook> {
-        let webhook = self.find(name)?.webhook.as_ref()?;
+        let workflow = self.find(name)?;
+        let webhook = workflow.webhook.as_ref()?;
         Some(Webhook { url: webhook.url.clone(), headers: hidden(webhook.headers.clone()) })
     }
 }

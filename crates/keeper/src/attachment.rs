@@ -219,8 +219,47 @@ pub struct Attachment {
     /// How its calls are treated.
     #[serde(default)]
     pub treatment: Treatment,
+    /// The workflows of its tools; none where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflows: Option<Declared>,
     /// The process of the host: the pipe's parent. For `keeper status`.
     pub host_pid: u32,
+}
+
+/// Workflows, as the pipe's configuration declares them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Declared {
+    /// The file that declares them, with its whole path.
+    pub file: Text,
+    /// Names what is written there: two that differ have other rules. What the environment puts in does not count.
+    pub written: String,
+    /// What they say, for whoever understands them. Secrets are in it.
+    pub sheet: Sheet,
+    /// Servers beside this one that their probes and fences ask, by their names in the sheet.
+    #[serde(default)]
+    pub asked: BTreeMap<String, Asked>,
+}
+
+/// What workflows say: a JSON text that only its makers look into.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sheet(pub String);
+
+// Webhooks and secrets of signatures stand there.
+impl fmt::Debug for Sheet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sheet({} bytes)", self.0.len())
+    }
+}
+
+/// A server that is only asked what became of others' effects.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Asked {
+    /// How it is reached.
+    pub reach: Reach,
+    /// Which era to speak with it.
+    #[serde(default)]
+    pub era: Era,
 }
 
 #[cfg(test)]
@@ -251,6 +290,21 @@ mod tests {
                     Tool { effect: Effect::ReadOnly, mode: Mode::Task, replay: Replay::KeyedMs(9) },
                 )]),
             },
+            workflows: Some(Declared {
+                file: text("/work/taskgate.toml"),
+                written: "abc".into(),
+                sheet: Sheet("{\"secret\":\"hunter2\"}".into()),
+                asked: BTreeMap::from([(
+                    "books".into(),
+                    Asked {
+                        reach: Reach::Http {
+                            url: "http://127.0.0.1:1/mcp".into(),
+                            headers: vec![("X-Token".into(), text("hunter2"))],
+                        },
+                        era: Era::Modern,
+                    },
+                )]),
+            }),
             host_pid: 42,
         }
     }

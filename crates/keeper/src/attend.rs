@@ -70,7 +70,9 @@ pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesM
     let Admitted { key, number, presence } = match keeper.admit(&attachment, lines).await {
         Ok(admitted) => admitted,
         Err(NotServed::Leaving) => return Ok(()),
-        Err(not_served @ NotServed::NameTaken { .. }) => {
+        Err(
+            not_served @ (NotServed::NameTaken { .. } | NotServed::OtherWorkflows { .. } | NotServed::Workflows(_)),
+        ) => {
             tracing::warn!(%not_served, "a host was not served");
             return writer.frame(Kind::Refused, not_served.to_string().as_bytes()).await;
         }

@@ -5,8 +5,12 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// The protocol spoken after the hello.
-pub const PROTOCOL: u32 = 1;
+/// The newest protocol spoken after the hello. 2: an attachment may bring workflows. A keeper that takes no notice of them
+/// would make calls without their keys, so whoever brings some asks for that.
+pub const PROTOCOL: u32 = 2;
+
+/// What an attachment without workflows and a person's command need.
+pub const PLAIN: u32 = 1;
 
 /// The oldest protocol that this version still serves.
 pub const OLDEST: u32 = 1;
@@ -69,10 +73,10 @@ fn oldest() -> u32 {
 }
 
 impl Host {
-    /// Whether frames or control lines of ours are understood there.
+    /// Whether frames or control lines of this protocol are understood there.
     #[must_use]
-    pub fn serves(&self) -> bool {
-        (self.oldest..=self.protocol).contains(&PROTOCOL)
+    pub fn serves(&self, protocol: u32) -> bool {
+        (self.oldest..=self.protocol).contains(&protocol)
     }
 }
 
@@ -83,8 +87,8 @@ struct Line<T> {
 
 /// A caller's hello, with its line end.
 #[must_use]
-pub fn ask(kind: Kind, version: &str) -> Vec<u8> {
-    line(&Line { taskgate: Caller { protocol: PROTOCOL, version: version.to_owned(), kind } })
+pub fn ask(kind: Kind, version: &str, protocol: u32) -> Vec<u8> {
+    line(&Line { taskgate: Caller { protocol, version: version.to_owned(), kind } })
 }
 
 /// The keeper's hello, with its line end.
@@ -146,7 +150,7 @@ mod tests {
     #[test]
     fn the_hello_is_the_same_for_ever() {
         assert_eq!(
-            ask(Kind::Attach, "0.1.0"),
+            ask(Kind::Attach, "0.1.0", PLAIN),
             b"{\"taskgate\":{\"protocol\":1,\"version\":\"0.1.0\",\"kind\":\"attach\"}}\n"
         );
         let host =
@@ -162,7 +166,10 @@ mod tests {
     fn a_later_hello_with_more_in_it_is_read() {
         let later = br#"{"taskgate":{"protocol":9,"oldest":3,"version":"2.0.0","pid":1,"state":"ready","more":{}},"x":1}"#;
         let host = read_host(later).unwrap();
-        assert!(!host.serves());
+        assert!(!host.serves(PROTOCOL));
+        let before = br#"{"taskgate":{"protocol":1,"oldest":1,"version":"0.1.0","pid":7,"state":"ready"}}"#;
+        let host = read_host(before).unwrap();
+        assert!(host.serves(PLAIN) && !host.serves(PROTOCOL), "it would take no notice of workflows");
         assert!(read_host(b"HTTP/1.1 400 Bad Request").is_err());
     }
 

@@ -25,6 +25,7 @@ use crate::key::Key;
 use crate::logs::ServerLogs;
 use crate::place::Place;
 use crate::servers::Known;
+use crate::workflows::Workflows;
 
 /// How often it is looked whether something that nobody is attached to has ended.
 const TICK: Duration = Duration::from_millis(500);
@@ -45,6 +46,8 @@ pub struct Parts {
     pub servers: Arc<Servers>,
     /// The front.
     pub gateway: Arc<Gateway>,
+    /// Understands the workflows that hosts bring.
+    pub workflows: Arc<dyn Workflows>,
     /// Our version.
     pub version: String,
     /// How long it stays with nobody attached and nothing alive.
@@ -102,6 +105,8 @@ pub struct Keeper {
     pub(crate) removals: TaskTracker,
     /// Attachments that still deliver answers.
     pub(crate) delivering: TaskTracker,
+    /// Whoever is admitted has it: two hosts of one server must not bring other workflows in the same moment.
+    pub(crate) admitting: tokio::sync::Mutex<()>,
 }
 
 /// What changes.
@@ -120,6 +125,8 @@ pub(crate) struct Attached {
     pub(crate) key: Key,
     pub(crate) host_pid: u32,
     pub(crate) since: UnixMillis,
+    /// What its workflows are; `None` if it has none.
+    pub(crate) written: Option<String>,
     /// What the host calls itself, once it said so.
     pub(crate) client: Option<String>,
     /// Where lines for its stderr go.
@@ -187,6 +194,7 @@ impl Keeper {
             connections: TaskTracker::new(),
             removals: TaskTracker::new(),
             delivering: TaskTracker::new(),
+            admitting: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -244,7 +252,7 @@ impl Keeper {
         if draining && !lives {
             return Some(Reason::GaveWay);
         }
-        if attached || lives || !self.connections.is_empty() {
+        if attached || lives || self.asks_after_any() || !self.connections.is_empty() {
             *idle_since = None;
             return None;
         }

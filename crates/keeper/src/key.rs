@@ -159,6 +159,9 @@ pub struct Key {
     pub scope: Scope,
     /// Its name: in the store, in logs and for people.
     pub server: ServerName,
+    /// The same without what tells apart those who want a process of their own: in the names of workflows, whose keys
+    /// count for all of them.
+    pub base: String,
 }
 
 impl Key {
@@ -177,11 +180,12 @@ impl Key {
             let seen = HEXLOWER.encode(environment_hash(attachment, secret).get(..6).unwrap_or_default());
             format!("{}-{}-{seen}", scope.readable, scope.digits())
         };
+        let base = name.clone();
         if attachment.apart {
             name.push_str("-apart-");
             name.push_str(&HEXLOWER.encode(attachment.id.0.get(..6).unwrap_or_default()));
         }
-        Key { scope, server: ServerName(name) }
+        Key { scope, server: ServerName(name), base }
     }
 }
 
@@ -287,6 +291,7 @@ mod tests {
             },
             era: Era::Auto,
             treatment: Treatment::default(),
+            workflows: None,
             host_pid: 1,
         }
     }

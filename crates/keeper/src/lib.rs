@@ -16,6 +16,7 @@
 //! - [`keeper`], `servers`: who is attached, what lives, and when it is time to go
 //! - [`control`]: what a person's commands ask, `desk`: what of it any owner of a store answers
 //! - [`logs`]: its log and the servers'
+//! - [`workflows`]: what it asks of whoever understands the workflows that hosts bring
 //!
 //! `serve`, which owns a store of its own: [`counter`]
 
@@ -39,3 +40,4 @@ pub mod place;
 pub mod reach;
 mod servers;
 pub mod start;
+pub mod workflows;

@@ -88,6 +88,12 @@ impl Place {
         self.folder.join("tasks.db")
     }
 
+    /// What is remembered of workflows whose hosts are not here.
+    #[must_use]
+    pub fn workflows(&self) -> PathBuf {
+        self.folder.join("workflows.json")
+    }
+
     /// The keeper's log. Older ones have a number behind it.
     #[must_use]
     pub fn log(&self) -> PathBuf {

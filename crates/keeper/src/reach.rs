@@ -34,6 +34,8 @@ pub struct Surroundings {
     pub environment: Vec<(OsString, OsString)>,
     /// Our version.
     pub version: String,
+    /// The protocol that is needed: [`hello::PLAIN`], or a newer one for what that does not say.
+    pub protocol: u32,
 }
 
 // Values may be secrets.
@@ -175,7 +177,7 @@ impl Surroundings {
                 Err(error) => return Err(error.into()),
             };
             match self.greet(stream, kind) {
-                Ok((stream, host)) if host.serves() => {
+                Ok((stream, host)) if host.serves(self.protocol) => {
                     return Ok(Seen::Served(Box::new(Reached { stream, host, place: place.clone() })));
                 }
                 Ok((_, host)) => return Ok(Seen::Other(host)),
@@ -194,7 +196,7 @@ impl Surroundings {
             return Err(io::Error::new(ErrorKind::PermissionDenied, words));
         }
         stream.set_read_timeout(Some(HELLO))?;
-        stream.write_all(&hello::ask(kind, &self.version))?;
+        stream.write_all(&hello::ask(kind, &self.version, self.protocol))?;
         let mut line = Vec::new();
         // The keeper says nothing more before it is asked, so whole pieces can be taken.
         let mut piece = [0; 512];

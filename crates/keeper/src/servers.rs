@@ -1,5 +1,6 @@
 //! The servers of attachments: added when the first host of a key comes, taken out when nothing of them lives.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
@@ -10,19 +11,22 @@ use std::time::Duration;
 use taskgate_client::config::{EraChoice, InheritEnv, ServerConfig, Sharing, Transport};
 use taskgate_client::{Hears, Secret, ServerEvent};
 use taskgate_core::gate::ToolMode;
-use taskgate_core::id::ServerName;
+use taskgate_core::id::{Principal, ServerName};
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_core::time::Millis;
+use taskgate_engine::back::BackKey;
 use taskgate_engine::recover::Recovered;
 use taskgate_gateway::config::{Sees, ServerPolicy, ToolPolicy};
+use taskgate_wire::offers::Offers;
 use taskgate_wire::text::SafeText;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::attachment::{self, Attachment, Era, Reach, Tool, Treatment};
-use crate::keeper::{Attached, Keeper, Line, Presence};
+use crate::attachment::{self, Asked, Attachment, Declared, Era, Reach, Tool, Treatment};
+use crate::keeper::{Attached, Keeper, Line, Presence, State};
 use crate::key::{self, Key};
+use crate::workflows::{Bringing, Equipment};
 
 /// Unfinished records that are looked at in one go.
 const LOOK_PAGE: usize = 256;
@@ -33,12 +37,17 @@ const NAME: Duration = Duration::from_secs(6);
 /// How often it is looked whether the name is free.
 const NAME_LOOK: Duration = Duration::from_millis(50);
 
+/// How long the session with a server is waited for before it is used to ask something.
+const OPENED: Duration = Duration::from_secs(5);
+
 /// A server that somebody attached to.
 pub(crate) struct Known {
     /// What its name stands for.
     meaning: [u8; 32],
     /// What is started, for people.
     command: String,
+    /// Servers that only its workflows ask.
+    asides: Vec<ServerName>,
     /// Its last sessions are closing; cancelled when they are closed.
     closing: Option<CancellationToken>,
     /// It is being looked whether something of it lives.
@@ -67,6 +76,19 @@ pub(crate) enum NotServed {
         /// What it stands for.
         other: String,
     },
+    /// Another host of this server has other workflows, or none. Two rules at once would give one payment two keys.
+    #[error(
+        "another host (process {host}) uses the server {server:?} with other workflows, or with none: what must not happen twice would have two keys; give all hosts of it the same --config, and start those anew that run since before it was changed"
+    )]
+    OtherWorkflows {
+        /// The server.
+        server: String,
+        /// The other host.
+        host: u32,
+    },
+    /// Its workflows are refused, and why.
+    #[error("{0}")]
+    Workflows(String),
     /// We are going.
     #[error("the keeper is ending")]
     Leaving,
@@ -82,43 +104,33 @@ impl Keeper {
         let key = Key::of(attachment, &self.parts.engine.store().secret());
         let meaning = key::meaning(attachment);
         let begun = Instant::now();
-        while let Some(other) = self.other_command(&key.server, meaning) {
-            if !self.is_attached(&key.server) && !self.lives(&key.server).await {
-                self.parts.servers.remove(&key.server).await;
-                break;
+        let (number, notices) = loop {
+            let admitting = self.admitting.lock().await;
+            // A process of the same key that is just ending must not run beside its successor.
+            let closing = self.state.lock().known.get(&key.server).and_then(|known| known.closing.clone());
+            if let Some(closing) = closing {
+                // Hosts of other servers need not wait for that.
+                drop(admitting);
+                closing.cancelled().await;
+                continue;
             }
-            if begun.elapsed() >= NAME {
-                let name = attachment.name.clone().unwrap_or_else(|| key.server.0.clone());
-                return Err(NotServed::NameTaken { name, other });
+            if self.leaving.is_cancelled() {
+                return Err(NotServed::Leaving);
             }
+            match self.hindrance(attachment, &key, meaning).await {
+                None => break self.enter(attachment, &key, meaning, &lines).await?,
+                Some(hindrance) if begun.elapsed() >= NAME => return Err(hindrance),
+                Some(_) => {}
+            }
+            drop(admitting);
             tokio::time::sleep(NAME_LOOK).await;
-        }
-        // A process of the same key that is just ending must not run beside its successor.
-        let closing = self.state.lock().known.get(&key.server).and_then(|known| known.closing.clone());
-        if let Some(closing) = closing {
-            closing.cancelled().await;
-        }
-        if self.leaving.is_cancelled() {
-            return Err(NotServed::Leaving);
-        }
-        let number = {
-            let mut state = self.state.lock();
-            self.parts.servers.add(config(attachment, &key, self));
-            self.parts.gateway.add_server(policy(&attachment.treatment, &key.server));
-            state.known.insert(
-                key.server.clone(),
-                Known { meaning, command: command_words(attachment), closing: None, is_looked_after: false },
-            );
-            state.enter(Attached {
-                id: attachment.id,
-                key: key.clone(),
-                host_pid: attachment.host_pid,
-                since: self.parts.engine.clock().now(),
-                client: None,
-                lines,
-            })
         };
         let presence = Presence { keeper: self.clone(), number };
+        for notice in notices {
+            tracing::warn!(server = %key.server, "{notice}");
+            // One whose host does not read it stands in the log.
+            let _ = lines.try_send(Line::Notice(notice));
+        }
         match self.parts.engine.take_up(&key.server).await {
             Ok(found) if found == Recovered::default() => {}
             Ok(found) => {
@@ -128,7 +140,164 @@ impl Keeper {
                 tracing::error!(server = %key.server, %error, "the work that waits for a server could not be taken up")
             }
         }
+        if attachment.workflows.is_some() {
+            self.ask_soon(&key.server);
+        }
         Ok(Admitted { key, number, presence })
+    }
+
+    /// What stands against serving an attachment, and may be over in a moment.
+    async fn hindrance(&self, attachment: &Attachment, key: &Key, meaning: [u8; 32]) -> Option<NotServed> {
+        if let Some(other) = self.other_command(&key.server, meaning) {
+            if self.is_attached(&key.server) || self.lives(&key.server).await {
+                let name = attachment.name.clone().unwrap_or_else(|| key.server.0.clone());
+                return Some(NotServed::NameTaken { name, other });
+            }
+            self.take_out(&key.server).await;
+        }
+        let written = attachment.workflows.as_ref().map(|declared| declared.written.as_str());
+        let state = self.state.lock();
+        let mut of_scope = state.attached.values().filter(|attached| attached.key.scope == key.scope);
+        let other = of_scope.find(|attached| attached.written.as_deref() != written)?;
+        Some(NotServed::OtherWorkflows { server: key.base.clone(), host: other.host_pid })
+    }
+
+    /// Takes what an attachment brings, and notes that it is there; its number, and what is to be told to its host.
+    async fn enter(
+        self: &Arc<Self>,
+        attachment: &Attachment,
+        key: &Key,
+        meaning: [u8; 32],
+        lines: &mpsc::Sender<Line>,
+    ) -> Result<(u64, Vec<String>), NotServed> {
+        let declared = attachment.workflows.as_ref();
+        let mut policy = policy(&attachment.treatment, &key.server);
+        let mut config = config(attachment, key, self);
+        let mut asides = Vec::new();
+        let mut notices = Vec::new();
+        // Whoever has none is told of those that there were.
+        if declared.is_some() || self.parts.workflows.knows(&key.base) {
+            let held = self.parts.engine.store().held().await;
+            let held = held.map_err(|error| NotServed::Workflows(error.to_string()))?;
+            let asked = asked_names(declared, &key.server);
+            let bringing = Bringing {
+                declared,
+                server: &key.server,
+                base: &key.base,
+                asked: &asked,
+                held: &held,
+            };
+            let is_live = self.lives(&key.server).await;
+            let Equipment { equip, hold, own, notices: told } =
+                self.parts.workflows.bring(&bringing).map_err(NotServed::Workflows)?;
+            equip(&mut policy, &mut config);
+            notices = told;
+            let before = self.parts.servers.config(&key.server);
+            if before.is_some_and(|before| before.key_headers != config.key_headers) {
+                if self.is_attached(&key.server) || is_live {
+                    let words = format!(
+                        "the header in which {:?} gets its keys was changed while calls of it are under way; start this again when they are over (`taskgate tasks` shows them)",
+                        key.base
+                    );
+                    return Err(NotServed::Workflows(words));
+                }
+                self.take_out(&key.server).await;
+            }
+            hold();
+            self.parts.engine.limits().brought.put(&key.server, own, is_live);
+            for (name, server) in asked {
+                let Some(asked) = declared.and_then(|declared| declared.asked.get(&name)) else { continue };
+                // It may be reached in another way by now; nobody waits for anything but a look, which is made again.
+                self.parts.servers.remove(&server).await;
+                self.parts.servers.add(aside(asked, &server, self.voice(&server)));
+                asides.push(server);
+            }
+        }
+        let mut state = self.state.lock();
+        self.parts.servers.add(config);
+        self.parts.gateway.add_server(policy);
+        state.known.insert(
+            key.server.clone(),
+            Known {
+                meaning,
+                command: command_words(attachment),
+                asides,
+                closing: None,
+                is_looked_after: false,
+            },
+        );
+        let number = state.enter(Attached {
+            id: attachment.id,
+            key: key.clone(),
+            host_pid: attachment.host_pid,
+            since: self.parts.engine.clock().now(),
+            written: declared.map(|declared| declared.written.clone()),
+            client: None,
+            lines: lines.clone(),
+        });
+        Ok((number, notices))
+    }
+
+    /// Ends a server that nobody uses, with those that only it asked.
+    async fn take_out(&self, server: &ServerName) {
+        let asides = self.state.lock().known.get(server).map(|known| known.asides.clone()).unwrap_or_default();
+        for name in [server].into_iter().chain(&asides) {
+            self.parts.servers.remove(name).await;
+        }
+    }
+
+    /// Has systems of record asked once the session with a server is open: it is opened with what its host can be asked,
+    /// so a look-up must not be the first to use it. A host that never uses it holds them up for a moment only.
+    fn ask_soon(self: &Arc<Self>, server: &ServerName) {
+        let (keeper, server) = (self.clone(), server.clone());
+        tokio::spawn(async move {
+            if !keeper.parts.servers.running().iter().any(|running| running.server == server) {
+                tokio::select! {
+                    () = tokio::time::sleep(OPENED) => {}
+                    () = keeper.leaving.cancelled() => return,
+                }
+            }
+            keeper.ask_now(&server).await;
+        });
+    }
+
+    async fn ask_now(&self, server: &ServerName) {
+        let workflows = self.parts.workflows.open(server);
+        if let Err(error) = self.parts.engine.rules_came(&workflows).await {
+            tracing::warn!(%server, %error, "it could not be looked who is to be told of operations that wait");
+        }
+    }
+
+    /// The session with a server was opened.
+    async fn opened(self: Arc<Self>, server: ServerName) {
+        if self.parts.workflows.of(&server).is_empty() {
+            return;
+        }
+        self.ask_now(&server).await;
+        let offers = Offers::none().to_stored();
+        let key = BackKey { server: server.clone(), principal: Principal::gateway(), offers };
+        let Ok(session) = self.parts.servers.session(&key).await else { return };
+        // A server that does not say what it has is told of where it is asked.
+        let Ok(tools) = session.tools().await else { return };
+        for line in self.parts.workflows.missing(&server, &|tool| tools.get(tool).is_some()) {
+            tracing::warn!(%server, "{line}");
+            self.tell(&server, &Line::Notice(line));
+        }
+    }
+
+    /// Whether the system of record of one of these servers' workflows is asked after something.
+    pub(crate) fn asks_after_any(&self) -> bool {
+        let known: Vec<ServerName> = self.state.lock().known.keys().cloned().collect();
+        known.iter().any(|server| self.asks_after(server))
+    }
+
+    fn asks_after(&self, server: &ServerName) -> bool {
+        let workflows = self.parts.workflows.of(server);
+        workflows.iter().any(|workflow| self.parts.engine.asks_after(workflow))
+    }
+
+    fn voice(self: &Arc<Self>, server: &ServerName) -> Arc<Voice> {
+        Arc::new(Voice { server: server.clone(), keeper: Arc::downgrade(self) })
     }
 
     fn is_attached(&self, server: &ServerName) -> bool {
@@ -187,7 +356,7 @@ impl Keeper {
     }
 
     pub(crate) async fn retire(self: Arc<Self>, server: ServerName) {
-        let lives = self.lives(&server).await;
+        let lives = self.lives(&server).await || self.asks_after(&server);
         let mut state = self.state.lock();
         let is_attached = state.attached.values().any(|attached| attached.key.server == server);
         let Some(known) = state.known.get_mut(&server) else { return };
@@ -197,15 +366,16 @@ impl Keeper {
         }
         // It is taken out of the list now, before anybody can attach to it again; its end is waited for elsewhere.
         let mut removal = Box::pin({
-            let (keeper, server) = (self.clone(), server.clone());
+            let (keeper, server, asides) = (self.clone(), server.clone(), known.asides.clone());
             async move {
-                keeper.parts.servers.remove(&server).await;
+                for server in [server].into_iter().chain(asides) {
+                    keeper.parts.servers.remove(&server).await;
+                }
             }
         });
         let mut context = Context::from_waker(Waker::noop());
         if removal.as_mut().poll(&mut context).is_ready() {
-            state.known.remove(&server);
-            self.parts.gateway.remove_server(&server);
+            self.forget_in(&mut state, &server);
             return;
         }
         let closed = CancellationToken::new();
@@ -223,14 +393,44 @@ impl Keeper {
     fn forget(&self, server: &ServerName) {
         let mut state = self.state.lock();
         if state.known.get(server).is_some_and(|known| known.closing.is_some()) {
-            state.known.remove(server);
-            self.parts.gateway.remove_server(server);
+            self.forget_in(&mut state, server);
         }
+    }
+
+    fn forget_in(&self, state: &mut State, server: &ServerName) {
+        state.known.remove(server);
+        self.parts.gateway.remove_server(server);
+        self.parts.workflows.leave(server);
+        self.parts.engine.limits().brought.remove(server);
     }
 }
 
+/// How the store names the servers that workflows of `server` ask. No name that a person gives has such a sign.
+fn asked_names(declared: Option<&Declared>, server: &ServerName) -> BTreeMap<String, ServerName> {
+    let names = declared.into_iter().flat_map(|declared| declared.asked.keys());
+    names.map(|name| (name.clone(), ServerName(format!("{}+{name}", server.0)))).collect()
+}
+
+/// A server that is only asked: no host has a session with it, so nobody can be asked anything in return.
+fn aside(asked: &Asked, server: &ServerName, voice: Arc<Voice>) -> ServerConfig {
+    let mut config = ServerConfig::new(&server.0, transport(&asked.reach));
+    config.era = era(asked.era);
+    config.sharing = Sharing::Nobody;
+    config.hears = Some(voice);
+    config
+}
+
 fn config(attachment: &Attachment, key: &Key, keeper: &Arc<Keeper>) -> ServerConfig {
-    let transport = match &attachment.reach {
+    let mut config = ServerConfig::new(&key.server.0, transport(&attachment.reach));
+    config.era = era(attachment.era);
+    config.sharing = Sharing::First;
+    config.idle = Duration::MAX;
+    config.hears = Some(keeper.voice(&key.server));
+    config
+}
+
+fn transport(reach: &Reach) -> Transport {
+    match reach {
         Reach::Command { command, folder, environment } => {
             let mut words = command.iter().map(|word| word.0.clone());
             Transport::Stdio {
@@ -245,17 +445,15 @@ fn config(attachment: &Attachment, key: &Key, keeper: &Arc<Keeper>) -> ServerCon
             url: url.clone(),
             headers: headers.iter().filter_map(|(name, value)| variable(name.as_ref(), &value.0)).collect(),
         },
-    };
-    let mut config = ServerConfig::new(&key.server.0, transport);
-    config.era = match attachment.era {
+    }
+}
+
+fn era(era: Era) -> EraChoice {
+    match era {
         Era::Auto => EraChoice::Auto,
         Era::Legacy => EraChoice::Legacy,
         Era::Modern => EraChoice::Modern,
-    };
-    config.sharing = Sharing::First;
-    config.idle = Duration::MAX;
-    config.hears = Some(Arc::new(Voice { server: key.server.clone(), keeper: Arc::downgrade(keeper) }));
-    config
+    }
 }
 
 /// Values may be any bytes. A name that is no text cannot be asked for by any program that we know of.
@@ -334,6 +532,9 @@ impl Hears for Voice {
         let (line, notice) = match what {
             ServerEvent::Started { pid } => (format!("started: process {pid}"), None),
             ServerEvent::Opened { version, name } => {
+                if let Some(keeper) = self.keeper.upgrade() {
+                    tokio::spawn(keeper.opened(self.server.clone()));
+                }
                 let name = name.as_ref().map_or("a server without a name", |name| name.as_str());
                 (format!("opened: {name}, protocol {version}"), None)
             }

@@ -21,11 +21,10 @@ use taskgate_keeper::place::Place;
 use taskgate_store::Store;
 use taskgate_store_sqlite::{Options as StoreOptions, SqliteStore};
 use taskgate_wire::offers::Offers;
-use taskgate_workflow::Workflow;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::renamed;
+use super::renamed::{self, GONE, Gone};
 use crate::args::GUARD;
 use crate::config::Named;
 use crate::exit;
@@ -41,8 +40,9 @@ pub(crate) struct Plan {
     pub(crate) servers: Vec<ServerConfig>,
     pub(crate) engine: Limits,
     pub(crate) gateway: GatewayConfig,
-    pub(crate) workflows: Vec<Arc<Workflow>>,
-    pub(crate) named: Vec<Named>,
+    pub(crate) rules: Arc<Workflows>,
+    /// The names of its workflows, where it has all that there are; the keeper's come with its hosts.
+    pub(crate) named: Option<Vec<Named>>,
 }
 
 /// Commands are being answered.
@@ -102,10 +102,14 @@ impl House {
     /// Builds it, and takes up what a crash interrupted. Nothing is answered yet.
     pub(crate) async fn build(plan: Plan) -> Result<House, Failure> {
         // Before anything is taken up: a renamed workflow would not find what it did before.
-        renamed::check(&plan.store.held().await?, &plan.named)?;
+        if let Some(named) = &plan.named {
+            for Gone { workflow, open } in renamed::check(&plan.store.held().await?, named)? {
+                tracing::warn!(workflow, open, "{GONE}");
+            }
+        }
         let patience = Duration::from_millis(plan.gateway.limits.drain.0);
         let servers = Servers::new(plan.servers, client_options()?);
-        let workflows = Arc::new(Workflows::new(&plan.workflows));
+        let workflows = plan.rules;
         let engine = Engine::new(EngineParts {
             store: plan.store,
             backs: servers.clone(),

@@ -9,7 +9,7 @@ pub(crate) mod logs;
 pub(crate) mod ops;
 pub(crate) mod owner;
 pub(crate) mod probe;
-mod renamed;
+pub(crate) mod renamed;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod signals;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use taskgate_keeper::control::{self, Ask};
-use taskgate_keeper::hello::Kind;
+use taskgate_keeper::hello::{self, Kind};
 use taskgate_keeper::place::Place;
 use taskgate_keeper::reach::{Reached, Surroundings, Unreached};
 
@@ -176,6 +176,7 @@ fn serve(path: &Path) -> Result<Owner, Failure> {
         places: vec![Place::of_store(path)],
         environment: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: hello::PLAIN,
     };
     match surroundings.find(Kind::Control) {
         Ok(reached) => Ok(Owner { name: whole.display().to_string(), reached }),

@@ -8,12 +8,24 @@ use crate::config::Named;
 use crate::exit;
 use crate::failure::Failure;
 
-/// Compares what the store holds with what the configuration names. What is held of a workflow that is not there any more
-/// is told in the log.
+/// A workflow that is not there any more, and how many of its operations are not settled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Gone {
+    pub(crate) workflow: String,
+    pub(crate) open: usize,
+}
+
+/// What is to be done about one.
+pub(crate) const GONE: &str = "the configuration has no workflow of this name any more: nothing can be looked up for its \
+     operations, and its tools are not held to its keys and objects; give it back, write `recorded_as` in the workflow that \
+     follows it, or resolve them: taskgate ops --open, taskgate ops --waiting";
+
+/// Compares what the store holds with what the configuration names. Those that are to be told of are given back.
 ///
 /// # Errors
 /// A tool is in another workflow now, and nothing says whether that goes on under the old name.
-pub(crate) fn check(held: &[Held], named: &[Named]) -> Result<(), Failure> {
+pub(crate) fn check(held: &[Held], named: &[Named]) -> Result<Vec<Gone>, Failure> {
+    let mut gone = Vec::new();
     for held in held {
         let old = &held.workflow.0;
         let now = |(server, tool): &(ServerName, String)| {
@@ -25,16 +37,10 @@ pub(crate) fn check(held: &[Held], named: &[Named]) -> Result<(), Failure> {
         }
         let is_there = named.iter().any(|named| named.recorded_as == *old);
         if !is_there && held.open > 0 {
-            tracing::warn!(
-                workflow = old,
-                open = held.open,
-                "the configuration has no workflow of this name any more: nothing can be looked up for its operations, and \
-                 its tools are not held to its keys and objects; give it back, write `recorded_as` in the workflow that \
-                 follows it, or resolve them: taskgate ops --open, taskgate ops --waiting"
-            );
+            gone.push(Gone { workflow: old.clone(), open: held.open });
         }
     }
-    Ok(())
+    Ok(gone)
 }
 
 fn refused(held: &Held, other: &Named, named: &[Named]) -> Failure {
@@ -65,7 +71,7 @@ fn refused(held: &Held, other: &Named, named: &[Named]) -> Failure {
     Failure::new(exit::CONFIG, what, help)
 }
 
-fn amount(held: &Held) -> String {
+pub(crate) fn amount(held: &Held) -> String {
     let many = |count: usize, one: &str, more: &str| {
         let mark = if count >= Held::KEYS_MAX { " or more" } else { "" };
         format!("{count}{mark} {}", if count == 1 { one } else { more })
@@ -98,7 +104,7 @@ mod tests {
         }
     }
 
-    fn words(checked: Result<(), Failure>) -> String {
+    fn words(checked: Result<Vec<Gone>, Failure>) -> String {
         match checked.unwrap_err().words {
             Words::Plain { what, help } => format!("{what}\n{}", help.unwrap_or_default()),
             Words::Config(_) | Words::Said => panic!("it has words of its own"),
@@ -117,7 +123,8 @@ mod tests {
         assert!(check(&before, &[named("new", Some("new"), &["pay"])]).is_ok());
         // Gone altogether: that is told, and no reason not to start.
         assert!(check(&before, &[named("new", None, &["mail"])]).is_ok());
-        assert!(check(&before, &[]).is_ok());
+        let gone = Gone { workflow: "old".into(), open: 1 };
+        assert_eq!(check(&before, &[]).unwrap(), [gone]);
     }
 
     #[test]

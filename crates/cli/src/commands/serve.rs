@@ -18,6 +18,7 @@ use crate::config::understand::listen_address;
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::Failure;
+use crate::rules::Workflows;
 use crate::ui::Ui;
 
 /// Where one server answers.
@@ -73,7 +74,8 @@ async fn serve(config: Config, args: &Serve, ui: Ui) -> Result<(), Failure> {
     let Config { servers, engine, gateway, workflows, named, .. } = config;
     let paths: Vec<_> =
         gateway.servers.iter().map(|policy| (policy.name.0.clone(), policy.path.clone())).collect();
-    let plan = Plan { store: Arc::new(store), servers, engine, gateway, workflows, named };
+    let rules = Arc::new(Workflows::new(&workflows));
+    let plan = Plan { store: Arc::new(store), servers, engine, gateway, rules, named: Some(named) };
     let house = House::build(plan).await?;
     let listener = taken.listen()?;
     let address = listener.local_addr().context("could not find out the port")?;

@@ -26,10 +26,7 @@ pub(crate) enum Source {
 /// Reads the files and understands them.
 pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config, Vec<Problems>> {
     match source {
-        Source::Toml(path) => {
-            let text = read(path)?;
-            toml(path, &text, environment)
-        }
+        Source::Toml(path) => load_written(path, environment).map(|(config, _)| config),
         Source::McpJson(path) => {
             let file = JsonFile::read(path)?;
             let raw = RawConfig::default();
@@ -40,6 +37,15 @@ pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config,
             })
         }
     }
+}
+
+/// The same of a TOML file, and what is written there.
+pub(crate) fn load_written(
+    path: &Path,
+    environment: &Environment,
+) -> Result<(Config, RawConfig), Vec<Problems>> {
+    let text = read(path)?;
+    toml(path, &text, environment)
 }
 
 /// Only where the store of a configuration is. Whoever asks about its tasks need not have its secrets.
@@ -56,7 +62,7 @@ pub(crate) fn store_of(path: &Path, environment: &Environment) -> Result<Option<
     Ok(store(written, folder(path), environment))
 }
 
-fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Vec<Problems>> {
+fn toml(path: &Path, text: &str, environment: &Environment) -> Result<(Config, RawConfig), Vec<Problems>> {
     let name = path.display().to_string();
     let refused = |problems| vec![Problems::of_config(&name, text, problems)];
     let document = DeTable::parse(text).map_err(|error| refused(vec![of_toml(&error, "is no TOML")]))?;
@@ -92,7 +98,7 @@ fn toml(path: &Path, text: &str, environment: &Environment) -> Result<Config, Ve
                     at.and_then(|at| text.get(..at.start)).map(|before| before.matches('\n').count() + 1);
                 named.at = line.map(|line| (name.clone(), line));
             }
-            return Ok(config);
+            return Ok((config, raw));
         }
         Ok(_) => faults,
         Err(mut more) => {

@@ -4,12 +4,14 @@
 //! - `load`: files in, [`Config`] or [`problem::Problems`] out
 //! - `unknown`, `place`, `problem`: what is wrong, and where
 //! - `understand`, `server`, `workflow`, `rules`, `limits`, `expand`: what it means
+//! - `handed`: a server's workflows, as `run` hands them to the keeper
 //! - `advice`: what is worth a second look
 //! - `mcp_json`: servers as hosts keep them
 //! - `reference`: the page and the schema that are generated from all that
 
 pub(crate) mod advice;
 mod expand;
+pub(crate) mod handed;
 mod limits;
 pub(crate) mod load;
 mod mcp_json;

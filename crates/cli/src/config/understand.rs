@@ -47,6 +47,17 @@ pub(crate) fn understand(
     folder: &Path,
     environment: &Environment,
 ) -> Result<Config, Vec<Fault>> {
+    understand_from(raw, servers, folder, environment, false)
+}
+
+/// The same; `is_handed` says that it was understood before, by the process that hands it on with names of its own.
+pub(crate) fn understand_from(
+    raw: &RawConfig,
+    servers: &BTreeMap<String, (RawServer, PathBuf)>,
+    folder: &Path,
+    environment: &Environment,
+    is_handed: bool,
+) -> Result<Config, Vec<Fault>> {
     let mut faults = Vec::new();
     let address = address(&raw.listen, &mut faults);
     names(&raw.listen, &mut faults);
@@ -60,7 +71,8 @@ pub(crate) fn understand(
     }
     server::distinct_paths(&understood, &mut faults);
     let known = servers.iter().map(|(name, (server, _))| (name.clone(), server.clone())).collect();
-    let around = Around { servers: &known, workflows: &raw.workflows, limits: &raw.limits, environment };
+    let around =
+        Around { servers: &known, workflows: &raw.workflows, limits: &raw.limits, environment, is_handed };
     let workflows: Vec<_> = workflow::understand(&around, &mut faults).into_iter().map(Arc::new).collect();
     if servers.is_empty() {
         faults.push(Fault::new(

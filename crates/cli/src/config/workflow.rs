@@ -32,6 +32,8 @@ pub(crate) struct Around<'a> {
     pub(crate) workflows: &'a BTreeMap<String, RawWorkflow>,
     pub(crate) limits: &'a RawLimits,
     pub(crate) environment: &'a Environment,
+    /// Names under which operations are kept have a server's name before them.
+    pub(crate) is_handed: bool,
 }
 
 /// Reads all workflows; what is wrong goes to `faults`.
@@ -192,7 +194,7 @@ impl Reader<'_> {
                 "name it by what it does: [workflows.payments]",
             );
         }
-        if let Some(name) = &raw.recorded_as
+        if let (Some(name), false) = (&raw.recorded_as, self.around.is_handed)
             && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
         {
             let help = "write the name that it had before, as it stood in its section";

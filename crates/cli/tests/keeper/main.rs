@@ -22,3 +22,4 @@ mod place;
 mod safety;
 mod scene;
 mod sharing;
+mod workflows;

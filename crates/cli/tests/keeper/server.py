@@ -42,12 +42,25 @@ tools = [
     tool("fail"),
     tool("ask", annotations={"readOnlyHint": True}),
 ]
+if mode.startswith("bank"):
+    tools += [tool("pay"), tool("books", annotations={"readOnlyHint": True})]
 replies = {}
+
+
+def books(order):
+    """What the journal has of an order; nothing while the books are closed."""
+    if os.path.exists(f"{journal}.closed"):
+        return text("closed", True)
+    with open(journal) as file:
+        is_paid = f"begin pay {order}\n" in file.read()
+    return text(json.dumps({"status": "paid" if is_paid else "none", "order": order}))
 
 
 def call(name, arguments):
     word = arguments.get("text", "")
     note(f"begin {name} {word}")
+    if arguments.get("lose"):
+        os._exit(1)
     gate = arguments.get("gate")
     while gate and not os.path.exists(gate):
         time.sleep(0.01)
@@ -65,6 +78,8 @@ def call(name, arguments):
     if name == "grow":
         tools.append(tool("grown"))
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    if name == "books":
+        return books(word)
     return text(f"{name} {word} by {os.getpid()}")
 
 

@@ -93,7 +93,7 @@ impl Engine {
                     self.put_aside(&subject, now);
                     return Ok(());
                 }
-                found => found,
+                found @ (Found::Looked { .. } | Found::Person { .. }) => found,
             },
         };
         if let Found::Looked { finding: Finding::NotApplied(standing), what } = &found

@@ -131,6 +131,9 @@ pub struct Operation {
     pub owners: Vec<String>,
     /// Whether its workflow says how to ask the system of record.
     pub can_be_asked: bool,
+    /// Whether that waits for a host that starts its server: the keeper has its rules only as long as one was there.
+    #[serde(default)]
+    pub awaits_host: bool,
     /// How often it was sent.
     pub attempts: u32,
     /// How many of these are confirmed to have done nothing.
@@ -247,6 +250,7 @@ impl Operation {
             inquiry: inquiry(&operation.inquiry),
             owners: Vec::new(),
             can_be_asked: false,
+            awaits_host: false,
             attempts: operation.attempts,
             cleared: operation.cleared,
             first_sent_ms: operation.first_dispatched_at.map(|at| at.0),

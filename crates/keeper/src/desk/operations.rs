@@ -70,6 +70,15 @@ impl Desk {
 
     pub(super) async fn reconcile(&self, id: &str) -> Result<Operation, String> {
         let entry = self.find_operation(id).await?;
+        if let Some(intent) = &entry.intent
+            && self.engine.awaits(&intent.workflow)
+        {
+            return Err(format!(
+                "no host has started the server {:?}, and the rules of the workflow {:?} come with one: start the host, and its \
+                 system of record is asked; or a person can resolve it: `taskgate resolve {}`",
+                entry.server.0, intent.workflow.0, entry.id
+            ));
+        }
         match self.engine.reconcile_now(&entry.id).await {
             Ok(entry) => self.whole(&entry).await,
             Err(ResolveError::NoRule) => Err(match &entry.intent {
@@ -147,6 +156,7 @@ impl Desk {
         if let Some(intent) = &entry.intent {
             operation.owners = self.engine.owners(&intent.workflow);
             operation.can_be_asked = self.engine.can_ask(&intent.workflow);
+            operation.awaits_host = self.engine.awaits(&intent.workflow);
         }
         // Only what is settled can have given its key free.
         if entry.key.is_some() && !entry.operation.is_open() {

@@ -12,7 +12,7 @@ pub(crate) use status::ago;
 use std::io::Read;
 
 use taskgate_keeper::control::{self, Ask, Done};
-use taskgate_keeper::hello::Kind;
+use taskgate_keeper::hello::{self, Kind};
 use taskgate_keeper::place;
 use taskgate_keeper::reach::{Reached, Surroundings, Unreached};
 
@@ -55,6 +55,7 @@ pub(crate) fn surroundings(environment: &Environment) -> Surroundings {
         places: place::candidates(state.as_deref(), environment.runtime_dir().as_deref()),
         environment: environment.all(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: hello::PLAIN,
     }
 }
 

@@ -25,6 +25,7 @@ use crate::config::units::Span;
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Words};
+use crate::rules::{Kept, Workflows};
 use crate::ui::Ui;
 
 /// How long a keeper stays for nobody, unless `TASKGATE_KEEPER_IDLE` says otherwise.
@@ -88,13 +89,14 @@ async fn live(place: &Place, environment: &Environment) -> Result<(), Ended> {
         .await
         .map_err(|_| other("the database could not be opened".to_owned()))?
         .map_err(|error| Complaint { elsewhere: is_unwritable(&error), message: error.to_string() })?;
+    let rules = Arc::new(Workflows::kept(place.workflows()));
     let plan = Plan {
         store: Arc::new(store),
         servers: Vec::new(),
         engine: Limits::default(),
         gateway: GatewayConfig::new(Vec::new()),
-        workflows: Vec::new(),
-        named: Vec::new(),
+        rules: rules.clone(),
+        named: None,
     };
     let house = House::build(plan).await.map_err(failed)?;
     let patience = house.patience;
@@ -103,6 +105,7 @@ async fn live(place: &Place, environment: &Environment) -> Result<(), Ended> {
         engine: house.engine.clone(),
         servers: house.servers.clone(),
         gateway: house.gateway.clone(),
+        workflows: Arc::new(Kept(rules)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         idle: idle(environment),
         patience,

@@ -33,6 +33,10 @@ fn inquiry(operation: &Operation, now: UnixMillis) -> Option<String> {
     let inquiry = &operation.inquiry;
     let since = inquiry.since_ms.map(|since| ago(now, since)).unwrap_or_default();
     match inquiry.state.as_str() {
+        "reconciling" if operation.awaits_host => Some(format!(
+            "its system of record is asked once a host starts {} again; for {since} so far",
+            safe(&operation.server, 60)
+        )),
         "reconciling" => {
             let tries = match inquiry.tries.unwrap_or(0) {
                 1 => "once".to_owned(),
@@ -93,7 +97,7 @@ pub(super) fn waiting(operation: &Operation, now: UnixMillis, ui: Ui) {
         field(ui, "last", &words);
     }
     let id = &operation.id;
-    if operation.can_be_asked {
+    if operation.can_be_asked && !operation.awaits_host {
         field(ui, "then", &format!("taskgate reconcile {id}"));
         field(ui, "or", &format!("taskgate resolve {id} applied|not-applied --reason TEXT"));
     } else {

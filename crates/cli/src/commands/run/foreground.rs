@@ -30,6 +30,7 @@ use crate::config::load::{Source, load};
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::Failure;
+use crate::rules::Workflows;
 use crate::ui::Ui;
 
 /// How many processes may run the same command at once, each with a file of its own.
@@ -161,7 +162,8 @@ async fn run(intent: Intent, keep: Keep) -> Result<(), Failure> {
     let mut signals = Signals::catch().context("could not listen for signals")?;
     let Intent { server, policy, engine, gateway, workflows, named } = intent;
     let store = open(keep).await?;
-    let plan = Plan { store, servers: vec![server], engine, gateway, workflows, named };
+    let rules = Arc::new(Workflows::new(&workflows));
+    let plan = Plan { store, servers: vec![server], engine, gateway, rules, named: Some(named) };
     let house = House::build(plan).await?;
     let shutdown = CancellationToken::new();
     let (asked, engine) = (shutdown.clone(), house.engine.clone());

@@ -3,23 +3,24 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::parent_id;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use taskgate_client::config::{EraChoice, InheritEnv, ServerConfig, Transport};
+use taskgate_client::config::{EraChoice, InheritEnv, Transport};
 use taskgate_core::gate::ToolMode;
 use taskgate_core::operation::{Effect, Replay};
 use taskgate_engine::ids::SystemRandom;
 use taskgate_gateway::config::{ServerPolicy, ToolPolicy};
-use taskgate_keeper::attachment::{self, Attachment, Era, Reach, Text, Tool, Treatment};
-use taskgate_keeper::key;
+use taskgate_keeper::attachment::{
+    self, Asked, Attachment, Declared, Era, Reach, Sheet, Text, Tool, Treatment,
+};
+use taskgate_keeper::{hello, key};
 use taskgate_keeper::pipe;
-use taskgate_workflow::Workflow;
 
 use crate::args::Run;
 use crate::commands::{keeper, probe};
-use crate::config::load::{Source, load};
+use crate::config::handed::{Handed, hand};
+use crate::config::load::load_written;
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::Failure;
@@ -33,7 +34,12 @@ pub(crate) fn main(args: &Run, environment: &Environment, ui: Ui) -> Result<(), 
              `taskgate probe -- COMMAND` shows what a server can do. Ctrl-D ends this.",
         );
     }
-    let parts = pipe::Parts { attachment, surroundings: keeper::surroundings(environment) };
+    let mut surroundings = keeper::surroundings(environment);
+    if attachment.workflows.is_some() {
+        // One that takes no notice of them would make calls without their keys.
+        surroundings.protocol = hello::PROTOCOL;
+    }
+    let parts = pipe::Parts { attachment, surroundings };
     match pipe::run(parts).context("could not begin")? {
         // Both are the host's will.
         pipe::Ended::HostClosed | pipe::Ended::HostGone => Ok(()),
@@ -42,76 +48,76 @@ pub(crate) fn main(args: &Run, environment: &Environment, ui: Ui) -> Result<(), 
 
 /// What the keeper is asked for.
 fn attachment(args: &Run, environment: &Environment) -> Result<Attachment, Failure> {
-    let mut treatment = Treatment::default();
-    let mut era = Era::Auto;
-    let reach = match &args.config {
-        None => reach_command(&args.command, &[], None, InheritEnv::All, environment)?,
-        Some(file) => {
-            let (server, policy, within) = configured(args, file, environment)?;
-            treatment = treatment_of(&policy);
-            treatment.answer_within_ms = Some(within);
-            era = match server.era {
-                EraChoice::Auto => Era::Auto,
-                EraChoice::Legacy => Era::Legacy,
-                EraChoice::Modern => Era::Modern,
-            };
-            reach(&server.transport, environment)?
-        }
+    let mut attachment = match &args.config {
+        None => Attachment {
+            id: key::attachment_id(&SystemRandom),
+            name: args.name.clone(),
+            apart: args.apart,
+            reach: reach_command(&args.command, &[], None, InheritEnv::All, environment)?,
+            era: Era::Auto,
+            treatment: Treatment::default(),
+            workflows: None,
+            host_pid: parent_id(),
+        },
+        Some(file) => configured(args, file, environment)?,
     };
-    treatment.trust_annotations |= args.trust_annotations;
+    attachment.treatment.trust_annotations |= args.trust_annotations;
     if let Some(within) = args.answer_within {
-        treatment.answer_within_ms = Some(within.0.0);
+        attachment.treatment.answer_within_ms = Some(within.0.0);
     }
+    Ok(attachment)
+}
+
+/// The server of that name in a configuration, with its policy, its workflows, and the sync budget. Limits that are the
+/// keeper's own are not taken from there.
+fn configured(args: &Run, file: &Path, environment: &Environment) -> Result<Attachment, Failure> {
+    let (config, raw) = load_written(file, environment)?;
+    let name = args.name.clone().unwrap_or_default();
+    let find = |name: &str| config.servers.iter().find(|server| server.name.0 == name);
+    let policy = config.gateway.servers.iter().find(|policy| policy.name.0 == name);
+    let (Some(server), Some(policy)) = (find(&name), policy) else {
+        let names: Vec<_> = config.servers.iter().map(|server| server.name.0.clone()).collect();
+        let help = format!("these are configured: {}", names.join(", "));
+        return Err(Failure::new(exit::USAGE, format!("no server {name:?} is configured"), help));
+    };
+    let reach_own = match probe::stdio(&name, &args.command) {
+        Some(typed) => reach(&typed.transport, environment)?,
+        None => reach(&server.transport, environment)?,
+    };
+    let has_headers = matches!(reach_own, Reach::Http { .. });
+    let handed = hand(&raw, &config, &name, has_headers, environment)
+        .map_err(|fault| Failure::new(exit::CONFIG, fault.what, fault.help))?;
+    let declared = |Handed { sheet, written, asked }| -> Result<Declared, Failure> {
+        let asked = asked.iter().filter_map(|name| find(&name.0)).map(|server| {
+            let asked = Asked { reach: reach(&server.transport, environment)?, era: era(server.era) };
+            Ok((server.name.0.clone(), asked))
+        });
+        // It was just read.
+        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        let asked = asked.collect::<Result<_, Failure>>()?;
+        Ok(Declared { file: Text(file.into_os_string()), written, sheet: Sheet(sheet), asked })
+    };
     Ok(Attachment {
         id: key::attachment_id(&SystemRandom),
-        name: args.name.clone(),
+        name: Some(name),
         apart: args.apart,
-        reach,
-        era,
-        treatment,
+        reach: reach_own,
+        era: era(server.era),
+        treatment: Treatment {
+            answer_within_ms: Some(config.gateway.limits.sync_budget.0),
+            ..treatment_of(policy)
+        },
+        workflows: handed.map(declared).transpose()?,
         host_pid: parent_id(),
     })
 }
 
-/// The server of that name in a configuration, its policy, and its sync budget in milliseconds. Limits that are the
-/// keeper's own are not taken from there.
-fn configured(
-    args: &Run,
-    file: &std::path::Path,
-    environment: &Environment,
-) -> Result<(ServerConfig, ServerPolicy, u64), Failure> {
-    let config = load(&Source::Toml(file.to_owned()), environment)?;
-    let name = args.name.clone().unwrap_or_default();
-    let names: Vec<_> = config.servers.iter().map(|server| server.name.0.clone()).collect();
-    let found = config.servers.into_iter().find(|server| server.name.0 == name);
-    let policy = config.gateway.servers.into_iter().find(|policy| policy.name.0 == name);
-    let (Some(mut server), Some(policy)) = (found, policy) else {
-        let help = format!("these are configured: {}", names.join(", "));
-        return Err(Failure::new(exit::USAGE, format!("no server {name:?} is configured"), help));
-    };
-    without_workflows(&name, &config.workflows)?;
-    if let Some(typed) = probe::stdio(&name, &args.command) {
-        server.transport = typed.transport;
+fn era(era: EraChoice) -> Era {
+    match era {
+        EraChoice::Auto => Era::Auto,
+        EraChoice::Legacy => Era::Legacy,
+        EraChoice::Modern => Era::Modern,
     }
-    Ok((server, policy, config.gateway.limits.sync_budget.0))
-}
-
-/// The keeper keeps no workflows. Calls that somebody declared to have keys, receipts and look-ups are not made without.
-fn without_workflows(name: &str, workflows: &[Arc<Workflow>]) -> Result<(), Failure> {
-    let of_server: Vec<_> = workflows
-        .iter()
-        .filter(|workflow| workflow.server.0 == name)
-        .map(|workflow| &*workflow.name)
-        .collect();
-    if of_server.is_empty() {
-        return Ok(());
-    }
-    let what = format!(
-        "server {name:?} has workflows ({}), and the keeper keeps none: its calls would have no keys, receipts or look-ups",
-        of_server.join(", ")
-    );
-    let help = "use `taskgate serve --config FILE`, or `taskgate run --foreground`, which keep them";
-    Err(Failure::new(exit::CONFIG, what, help))
 }
 
 fn reach(transport: &Transport, environment: &Environment) -> Result<Reach, Failure> {
