@@ -71,7 +71,9 @@ pub(crate) async fn serve(keeper: &Arc<Keeper>, stream: UnixStream, rest: BytesM
         Ok(admitted) => admitted,
         Err(NotServed::Leaving) => return Ok(()),
         Err(
-            not_served @ (NotServed::NameTaken { .. } | NotServed::OtherWorkflows { .. } | NotServed::Workflows(_)),
+            not_served @ (NotServed::NameTaken { .. }
+            | NotServed::OtherWorkflows { .. }
+            | NotServed::Workflows(_)),
         ) => {
             tracing::warn!(%not_served, "a host was not served");
             return writer.frame(Kind::Refused, not_served.to_string().as_bytes()).await;

@@ -180,13 +180,8 @@ impl Keeper {
             let held = self.parts.engine.store().held().await;
             let held = held.map_err(|error| NotServed::Workflows(error.to_string()))?;
             let asked = asked_names(declared, &key.server);
-            let bringing = Bringing {
-                declared,
-                server: &key.server,
-                base: &key.base,
-                asked: &asked,
-                held: &held,
-            };
+            let bringing =
+                Bringing { declared, server: &key.server, base: &key.base, asked: &asked, held: &held };
             let is_live = self.lives(&key.server).await;
             let Equipment { equip, hold, own, notices: told } =
                 self.parts.workflows.bring(&bringing).map_err(NotServed::Workflows)?;
@@ -240,7 +235,8 @@ impl Keeper {
 
     /// Ends a server that nobody uses, with those that only it asked.
     async fn take_out(&self, server: &ServerName) {
-        let asides = self.state.lock().known.get(server).map(|known| known.asides.clone()).unwrap_or_default();
+        let asides =
+            self.state.lock().known.get(server).map(|known| known.asides.clone()).unwrap_or_default();
         for name in [server].into_iter().chain(&asides) {
             self.parts.servers.remove(name).await;
         }

@@ -77,7 +77,12 @@ pub(crate) fn hand(
         ..reached(has_headers, 0)
     };
     let mut servers = BTreeMap::from([(server.to_owned(), own)]);
-    for (rule, ask) in config.workflows.iter().filter(|workflow| workflow.server.0 == server).flat_map(|workflow| workflow.asked_tools()) {
+    for (rule, ask) in config
+        .workflows
+        .iter()
+        .filter(|workflow| workflow.server.0 == server)
+        .flat_map(|workflow| workflow.asked_tools())
+    {
         if ask.server.0 == server {
             continue;
         }
@@ -168,7 +173,8 @@ fn settled(workflow: &RawWorkflow, limits: &RawLimits) -> RawWorkflow {
 
 /// Puts in what the environment says, in such a way that nothing is put in a second time.
 fn complete(name: &str, raw: &mut RawWorkflow, environment: &Environment) -> Result<(), Fault> {
-    let webhook = raw.webhook.iter_mut().flat_map(|hook| [&mut hook.url].into_iter().chain(hook.headers.values_mut()));
+    let webhook =
+        raw.webhook.iter_mut().flat_map(|hook| [&mut hook.url].into_iter().chain(hook.headers.values_mut()));
     let probe = raw.probe.iter_mut().flat_map(|probe| probe.headers.values_mut());
     let signature = raw
         .receipt
@@ -176,8 +182,9 @@ fn complete(name: &str, raw: &mut RawWorkflow, environment: &Environment) -> Res
         .filter_map(|receipt| receipt.signature.as_mut())
         .flat_map(|signature| signature.secret.iter_mut().chain(&mut signature.public_key));
     for value in webhook.chain(probe).chain(signature) {
-        let complete = expand(value, environment)
-            .map_err(|incomplete| Fault::new(&["workflows", name], incomplete.to_string(), incomplete.help()))?;
+        let complete = expand(value, environment).map_err(|incomplete| {
+            Fault::new(&["workflows", name], incomplete.to_string(), incomplete.help())
+        })?;
         *value = complete.replace("${", "$${");
     }
     Ok(())
@@ -220,7 +227,8 @@ pub(crate) fn recorded(base: &str, name: &str) -> String {
 /// # Errors
 /// In words without any of the values: it is of another version, or not understood.
 pub(crate) fn read(sheet: &str, names: &Names<'_>) -> Result<Understood, String> {
-    let Ok(Paper { server, servers, limits, mut workflows, lines }) = serde_json::from_str::<Paper>(sheet) else {
+    let Ok(Paper { server, servers, limits, mut workflows, lines }) = serde_json::from_str::<Paper>(sheet)
+    else {
         return Err(format!(
             "the keeper (version {}) does not understand the workflows of {}: it is of another version than this `taskgate run`; `taskgate keeper restart` starts one of this version",
             env!("CARGO_PKG_VERSION"),
@@ -239,7 +247,11 @@ pub(crate) fn read(sheet: &str, names: &Names<'_>) -> Result<Understood, String>
         })
         .collect();
     let name_of = |name: &str| {
-        if name == server { Some(names.server.0.clone()) } else { names.asked.get(name).map(|name| name.0.clone()) }
+        if name == server {
+            Some(names.server.0.clone())
+        } else {
+            names.asked.get(name).map(|name| name.0.clone())
+        }
     };
     for (section, raw) in &mut workflows {
         raw.recorded_as = Some(recorded(names.base, recorded_as(section, raw)));
@@ -254,13 +266,22 @@ pub(crate) fn read(sheet: &str, names: &Names<'_>) -> Result<Understood, String>
         .filter_map(|(name, raw)| Some((name_of(&name)?, (raw, PathBuf::new()))))
         .collect();
     let raw = RawConfig { limits, workflows, ..RawConfig::default() };
-    let config = understand_from(&raw, &servers, Path::new("/"), &Environment::default(), true).map_err(|faults| {
-        let words: Vec<String> = faults.iter().map(|fault| format!("{}: {}; {}", fault.path.join("."), fault.what, fault.help)).collect();
-        format!("the workflows of {} cannot be used: {}", names.file, words.join("; "))
-    })?;
+    let config =
+        understand_from(&raw, &servers, Path::new("/"), &Environment::default(), true).map_err(|faults| {
+            let words: Vec<String> = faults
+                .iter()
+                .map(|fault| format!("{}: {}; {}", fault.path.join("."), fault.what, fault.help))
+                .collect();
+            format!("the workflows of {} cannot be used: {}", names.file, words.join("; "))
+        })?;
     let Config { mut engine, gateway, servers, workflows, .. } = config;
-    let by_tool = gateway.servers.into_iter().find(|policy| policy.name == *names.server).map(|policy| policy.workflows);
-    let key_headers = servers.into_iter().find(|server| server.name == *names.server).map(|server| server.key_headers);
+    let by_tool = gateway
+        .servers
+        .into_iter()
+        .find(|policy| policy.name == *names.server)
+        .map(|policy| policy.workflows);
+    let key_headers =
+        servers.into_iter().find(|server| server.name == *names.server).map(|server| server.key_headers);
     Ok(Understood {
         workflows,
         by_tool: by_tool.unwrap_or_default(),

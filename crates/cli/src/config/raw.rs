@@ -38,8 +38,9 @@ pub(crate) struct RawConfig {
     pub(crate) servers: BTreeMap<String, RawServer>,
     /// Policies for tools that do something, by name: keys, receipts, probes, and who is asked when nothing else can
     /// tell what happened. Values marked CEL are expressions; see below. The name is part of what keys and objects stand
-    /// for: a workflow that is renamed knows nothing of the calls before, and would make one of them again. `serve` and
-    /// `run --foreground` keep workflows; `run` through the keeper refuses a server that has some.
+    /// for: a workflow that is renamed knows nothing of the calls before, and would make one of them again. `run --config`
+    /// brings those of its server to the keeper, which records them as `NAME/WORKFLOW`, and takes from `[limits]` what bounds
+    /// their calls, results and looks.
     pub(crate) workflows: BTreeMap<String, RawWorkflow>,
 }
 

@@ -42,7 +42,8 @@ impl Workflows {
     fn is_anothers(&self, base: &str, file: &str, named: &[Named], held: &[Held]) -> Result<(), String> {
         for named in named.iter().filter(|named| !named.is_said) {
             let name = recorded(base, &named.recorded_as);
-            let before = self.notes.as_ref().and_then(|notes| notes.file_of(&name)).filter(|before| before != file);
+            let before =
+                self.notes.as_ref().and_then(|notes| notes.file_of(&name)).filter(|before| before != file);
             let holds = held.iter().find(|held| held.workflow.0 == named.recorded_as);
             let (Some(before), Some(holds)) = (before, holds) else { continue };
             if holds.open == 0 && holds.keys == 0 {
@@ -99,11 +100,10 @@ impl Keeping for Kept {
     fn bring(&self, brought: &Bringing<'_>) -> Result<Equipment, String> {
         let Bringing { declared, server, base, asked, .. } = *brought;
         let held = of_base(base, server, brought.held);
-        let file = declared.map(|declared| declared.file.0.to_string_lossy().into_owned()).unwrap_or_default();
+        let file =
+            declared.map(|declared| declared.file.0.to_string_lossy().into_owned()).unwrap_or_default();
         let understood = match declared {
-            Some(declared) => {
-                handed::read(&declared.sheet.0, &Names { server, base, asked, file: &file })?
-            }
+            Some(declared) => handed::read(&declared.sheet.0, &Names { server, base, asked, file: &file })?,
             None => Understood::default(),
         };
         self.0.is_anothers(base, &file, &understood.named, &held)?;

@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Value, json};
+
 use crate::ops::mask;
+use crate::run::{ask, open};
 use crate::support::{Running, folder, taskgate};
 
 /// A block of the guide: its language, and its text.
@@ -83,6 +86,28 @@ fn stay(folder: &Path, line: &str) -> (Running, String) {
     (running, address)
 }
 
+/// A host with this entry has a payment made whose answer is lost, and is told what became of it.
+fn pay_by_a_host(folder: &Path, entry: &Value) {
+    let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+    let args: Vec<String> = args.map(|arg| arg.replace("/home/me", &folder.display().to_string())).collect();
+    assert_eq!(entry["command"], "taskgate");
+    let mut command = taskgate(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let state = folder.join("state");
+    command.current_dir("/").env("XDG_STATE_HOME", &state).env("TASKGATE_KEEPER_IDLE", "100ms");
+    let mut host = Running::start(command);
+    open(&mut host);
+    let order = json!({ "order": "B-1", "to": "ACME", "amount": 5, "lose_answer": true });
+    let said = ask(&mut host, 1, "tools/call", json!({ "name": "payment", "arguments": order }));
+    let said = said.to_string();
+    assert!(said.contains("The effect was made"), "{said}");
+    drop(host.stdin.take());
+    assert_eq!(host.code(), Some(0));
+    let mut command = taskgate(&["ops"]);
+    let listed = command.env("XDG_STATE_HOME", &state).env("TASKGATE_KEEPER_IDLE", "100ms").output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("confirmed: applied") && listed.contains("payment  shop"), "{listed}");
+}
+
 #[test]
 fn r4_7_the_guide_for_payments_does_what_it_says() {
     let folder = folder(&[]);
@@ -93,7 +118,7 @@ fn r4_7_the_guide_for_payments_does_what_it_says() {
     let mut preparation = String::new();
     let mut ids: Vec<(String, String)> = Vec::new();
     let mut last: Option<String> = None;
-    let mut compared = 0;
+    let (mut compared, mut hosts) = (0, 0);
     let here = |text: &str, server: &Option<(Running, String)>, gateway: &Option<(Running, String)>| {
         let mut text = text.to_owned();
         if let Some((_, address)) = server {
@@ -150,8 +175,13 @@ fn r4_7_the_guide_for_payments_does_what_it_says() {
                 );
                 compared += 1;
             }
+            "json" => {
+                let entry: Value = serde_json::from_str(&block.text).unwrap();
+                pay_by_a_host(folder.path(), &entry["mcpServers"]["shop"]);
+                hosts += 1;
+            }
             other => panic!("a block of {other:?}"),
         }
     }
-    assert_eq!(compared, 8, "all that the guide shows was seen");
+    assert_eq!((compared, hosts), (8, 1), "all that the guide shows was seen");
 }

@@ -1,7 +1,5 @@
 //! What is told about workflows that cannot be, and about ones that can.
 
-use std::process::Stdio;
-
 use insta::assert_snapshot;
 
 use crate::support::{folder, run_in, said, taskgate};
@@ -301,23 +299,6 @@ fn what_is_missing_is_told_by_its_name() {
 fn times_in_which_nothing_can_be_done_are_told() {
     assert_snapshot!(payments("ttl_max = \"0s\"\n"));
     assert_snapshot!(payments("deadline = \"10ms\"\n[limits]\nttl_max_anonymous = \"0s\"\n"));
-}
-
-/// The keeper keeps no workflows, so it must not take calls that were to have them.
-#[test]
-fn a_server_with_workflows_is_not_served_without_them() {
-    let text = format!("{SERVERS}[workflows.mails]\nserver = \"local\"\ntools = [\"send\"]\n");
-    let folder = folder(&[("taskgate.toml", &text)]);
-    let run = |name: &str| {
-        let mut command = taskgate(&["run", "--config", "taskgate.toml", "--name", name]);
-        let state = folder.path().join("state");
-        command.current_dir(folder.path()).env("XDG_STATE_HOME", state).stdin(Stdio::null());
-        command.output().unwrap()
-    };
-    assert_snapshot!(said(&run("local")));
-    assert!(!folder.path().join("state").exists(), "no keeper was started");
-    // A server of the same file that has none is served: its host has gone already.
-    assert_eq!(run("bank").status.code(), Some(0));
 }
 
 #[test]

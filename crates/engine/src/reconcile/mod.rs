@@ -171,7 +171,10 @@ impl Engine {
     ///
     /// # Errors
     /// The store's; then some are told only when the next process starts.
-    pub async fn rules_came(self: &Arc<Self>, workflows: &[WorkflowName]) -> Result<(), taskgate_store::Error> {
+    pub async fn rules_came(
+        self: &Arc<Self>,
+        workflows: &[WorkflowName],
+    ) -> Result<(), taskgate_store::Error> {
         let now = self.parts.clock.now();
         for workflow in workflows {
             self.reconciler.looks.hasten(&workflow.0, now);

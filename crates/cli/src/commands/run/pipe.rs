@@ -14,8 +14,8 @@ use taskgate_gateway::config::{ServerPolicy, ToolPolicy};
 use taskgate_keeper::attachment::{
     self, Asked, Attachment, Declared, Era, Reach, Sheet, Text, Tool, Treatment,
 };
-use taskgate_keeper::{hello, key};
 use taskgate_keeper::pipe;
+use taskgate_keeper::{hello, key};
 
 use crate::args::Run;
 use crate::commands::{keeper, probe};
