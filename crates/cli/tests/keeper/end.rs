@@ -91,7 +91,7 @@ fn design_4_a_protocol_that_it_does_not_speak_is_answered_with_its_own() {
     let _host = scene.host(&[]).opened();
     let keeper = scene.keeper_pid();
     let (answer, mut stream) = hello(&scene, &caller(7, "9.9.9"));
-    assert_eq!(answer["taskgate"]["protocol"], 1);
+    assert_eq!((&answer["taskgate"]["protocol"], &answer["taskgate"]["oldest"]), (&json!(2), &json!(1)));
     assert_eq!(answer["taskgate"]["state"], "draining", "{answer}");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();

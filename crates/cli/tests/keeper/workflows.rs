@@ -1,6 +1,11 @@
 //! Workflows behind the keeper: what a host that speaks only stdio gets of them, whoever dies in between.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::channel;
+use std::thread;
 
 use serde_json::{Value, json};
 
@@ -293,6 +298,35 @@ fn a_broken_workflow_is_told_with_its_place_and_a_cure_and_no_keeper_is_started(
     let said = host.stderr();
     assert!(said.contains("taskgate.toml:16") && said.contains("dat"), "{said}");
     assert!(!scene.path("state").exists(), "no keeper was started");
+}
+
+/// One of a version before workflows would read over them, and make calls without keys.
+#[test]
+fn r4_6_a_keeper_that_takes_no_notice_of_workflows_is_not_handed_any() {
+    let scene = Scene::with_payments("10m");
+    fs::create_dir_all(scene.keeper_folder()).unwrap();
+    fs::set_permissions(scene.keeper_folder(), fs::Permissions::from_mode(0o700)).unwrap();
+    let listener = UnixListener::bind(scene.keeper_folder().join("sock")).unwrap();
+    let (heard, said) = channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let hello = r#"{"taskgate":{"protocol":1,"oldest":1,"version":"0.0.9","pid":4242,"state":"draining","calls":1}}"#;
+            writeln!(stream, "{hello}").unwrap();
+            let mut all = String::new();
+            let _ = stream.read_to_string(&mut all);
+            heard.send(all).unwrap();
+        }
+    });
+    let mut host = scene.bank();
+    let answer = host.open();
+    let words = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(words.contains("an older version (version 0.0.9, process 4242)"), "{words}");
+    // Nothing but hellos that say what is needed was handed to it.
+    let all: Vec<String> = said.try_iter().collect();
+    assert!(!all.is_empty());
+    for hello in all {
+        assert!(hello.starts_with(r#"{"taskgate":{"protocol":2,"#) && hello.lines().count() == 1, "{hello}");
+    }
 }
 
 /// The books are a server of their own, which needs a secret; a webhook has one too.
