@@ -290,3 +290,108 @@ pub(crate) fn read(sheet: &str, names: &Names<'_>) -> Result<Understood, String>
         named,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use taskgate_core::time::Millis;
+
+    use super::*;
+    use crate::config::load::load_written;
+
+    const SHOP: &str = r#"
+[limits]
+deadline = "2h"
+reconcile_attempts = 7
+result_inline = "20KiB"
+
+[servers.shop]
+url = "http://127.0.0.1:1/mcp"
+headers = { Authorization = "Bearer ${TOKEN}" }
+[servers.books]
+command = "books"
+[workflows.lists]
+server = "books"
+tools = ["find"]
+effect = "read_only"
+
+[workflows.payments]
+server = "shop"
+tools = ["pay"]
+replay = "keyed"
+replay_window = "1h"
+idempotency = { mode = "derived", key = "args.order", forward = { header = "Idempotency-Key" } }
+webhook = { url = "https://hooks.example/${TOKEN}", headers = { X = "${ODD}" } }
+receipt = { when = "data.order == key", reference = "data.id", issued_by = "signature", signature = { algorithm = "hmac_sha256", secret = "${TOKEN}", over = "data.id", given = "data.signature" } }
+probe = { server = "books", tool = "find", arguments = { order = "key" }, applied_when = "data.paid" }
+"#;
+
+    fn handed(token: &str, text: &str) -> Handed {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("taskgate.toml");
+        std::fs::write(&file, text).unwrap();
+        let environment = Environment::of([("TOKEN", token), ("ODD", "a ${TOKEN} $${b")]);
+        let (config, raw) = load_written(&file, &environment).unwrap();
+        hand(&raw, &config, "shop", true, &environment).unwrap().unwrap()
+    }
+
+    fn read_again(handed: &Handed) -> Understood {
+        let server = ServerName("shop-apart-1".into());
+        let asked = BTreeMap::from([("books".to_owned(), ServerName("shop-apart-1+books".into()))]);
+        read(&handed.sheet, &Names { server: &server, base: "shop", asked: &asked, file: "/f.toml" }).unwrap()
+    }
+
+    #[test]
+    fn design_4_what_is_handed_over_is_understood_as_it_was_under_the_names_of_the_keeper() {
+        let handed = handed("a-secret-of-16-bytes", SHOP);
+        assert_eq!(handed.asked, [ServerName("books".into())]);
+        let understood = read_again(&handed);
+        let [payments] = understood.workflows.as_slice() else { panic!("{:?}", understood.workflows) };
+        assert_eq!((payments.name.as_str(), payments.server.0.as_str()), ("shop/payments", "shop-apart-1"));
+        let asked: Vec<_> = payments.asked_tools().map(|(_, ask)| ask.server.0.as_str()).collect();
+        assert_eq!(asked, ["shop-apart-1+books"]);
+        assert_eq!(understood.key_headers["pay"], "Idempotency-Key");
+        assert!(Arc::ptr_eq(&understood.by_tool["pay"], payments));
+        // What the environment says is put in once, whatever it looks like.
+        let webhook = payments.webhook.as_ref().unwrap();
+        assert_eq!(webhook.url, "https://hooks.example/a-secret-of-16-bytes");
+        assert_eq!(webhook.headers[0].1.expose(), "a ${TOKEN} $${b");
+        // Limits of the file that bound its calls come along.
+        assert_eq!(understood.own["pay"].deadline, Some(Millis::hours(2)));
+        assert_eq!(payments.inline_max, Some(20 << 10));
+        assert_eq!(payments.probe.as_ref().unwrap().pace.budget.unwrap().attempts, 7);
+        let [named] = understood.named.as_slice() else { panic!("{:?}", understood.named) };
+        assert_eq!((named.recorded_as.as_str(), named.is_said), ("payments", false));
+        assert_eq!(named.at, Some(("/f.toml".to_owned(), 17)));
+    }
+
+    #[test]
+    fn what_is_written_decides_whether_two_are_the_same_and_not_the_environment() {
+        let one = handed("a-secret-of-16-bytes", SHOP);
+        assert_eq!(one.written, handed("another-secret-of-some-length", SHOP).written);
+        let commented = format!("# as it was\n{SHOP}");
+        assert_eq!(one.written, handed("a-secret-of-16-bytes", &commented).written);
+        for (from, to) in [
+            ("args.order", "args.id"),
+            ("\"2h\"", "\"3h\""),
+            ("replay_window = \"1h\"", "replay_window = \"2h\""),
+        ] {
+            assert_ne!(one.written, handed("a-secret-of-16-bytes", &SHOP.replace(from, to)).written, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_this_version_does_not_know_is_refused_without_its_value() {
+        let handed = handed("a-secret-of-16-bytes", SHOP);
+        let later =
+            handed.sheet.replace("\"resend\":", "\"resend_never\":\"a-secret-of-16-bytes\",\"resend\":");
+        assert_ne!(later, handed.sheet);
+        let names = Names {
+            server: &ServerName("shop".into()),
+            base: "shop",
+            asked: &BTreeMap::new(),
+            file: "/f.toml",
+        };
+        let refused = read(&later, &names).err().unwrap();
+        assert!(refused.contains("another version") && !refused.contains("a-secret"), "{refused}");
+    }
+}
