@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -35,6 +35,8 @@ pub(crate) struct Policy {
     /// Asked by HTTP instead of by a tool.
     pub(crate) by_http: bool,
     pub(crate) hook: bool,
+    /// Its rules are not here now.
+    pub(crate) awaited: Arc<AtomicBool>,
 }
 
 impl Default for Policy {
@@ -45,6 +47,7 @@ impl Default for Policy {
             fences: false,
             by_http: false,
             hook: false,
+            awaited: Arc::default(),
         }
     }
 }
@@ -88,6 +91,9 @@ impl Rules for Policy {
             Said::Tool { result, .. } => Ok(*result == b"fenced"),
             Said::Http { .. } => Err(RuleFailed("a fence is a tool".into())),
         }
+    }
+    fn is_awaited(&self, _: &WorkflowName) -> bool {
+        self.awaited.load(Ordering::SeqCst)
     }
     fn owners(&self, _: &WorkflowName) -> Vec<String> {
         vec!["treasury".into()]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use taskgate_core::operation::{Doubt, Effect, HandOff, Inquiry, Stage as Step};
+use taskgate_core::id::WorkflowName;
+use taskgate_core::operation::{Doubt, Effect, HandOff, Inquiry, Outcome, Stage as Step, Verdict};
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::{Ending, Fault};
 use taskgate_core::time::Millis;
@@ -43,6 +44,35 @@ async fn r5_4_a_system_of_record_that_is_down_for_a_day_leaves_it_unknown_and_th
     assert!(town.history(&record.operation_id).await.contains("connection closed"));
     tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
     assert_eq!(town.looks.asked(), asked, "a spent budget is spent");
+}
+
+/// As behind the keeper: a laptop that is closed over the weekend.
+#[tokio::test(start_paused = true)]
+async fn r5_4_time_in_which_the_rules_were_not_here_spends_no_budget_alone() {
+    let policy = Policy::default();
+    let awaited = policy.awaited.clone();
+    awaited.store(true, Ordering::SeqCst);
+    let town = Town::new(policy);
+    town.looks.then(text("yes"));
+    let mut handle = town.stage.submit(pay()).await;
+    town.hear().await.answer.send(lost()).unwrap();
+    tokio::time::sleep(Duration::from_secs(60 * 3600)).await;
+    // Its task ended at its deadline; its operation is neither looked at nor given to a person.
+    let record = handle.over().await;
+    assert!(
+        matches!(record.task.ending(), Some(Ending::Faulted(Fault::DeadlinePassed))),
+        "{:?}",
+        record.task
+    );
+    let operation = town.operation(&record.operation_id).await;
+    assert!(matches!(operation.inquiry, Inquiry::Reconciling { tries: 0, .. }), "{operation:?}");
+    assert_eq!(town.looks.asked(), 0);
+    awaited.store(false, Ordering::SeqCst);
+    town.stage.engine.rules_came(&[WorkflowName("pay".into())]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let operation = town.operation(&record.operation_id).await;
+    assert_eq!(operation.stage, Step::Settled(Outcome::Confirmed(Verdict::Applied)));
+    assert_eq!(town.looks.asked(), 1);
 }
 
 #[tokio::test(start_paused = true)]
