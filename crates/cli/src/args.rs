@@ -212,6 +212,9 @@ pub(crate) struct Ops {
     /// Only those that wait for a person, the longest waiting first, with all that is known of them
     #[arg(long, conflicts_with = "open")]
     pub(crate) waiting: bool,
+    /// Only those whose key, object, version, intended effect or receipt holds this text, such as an order's number
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) about: Option<String>,
     /// Only those of this workflow
     #[arg(long, value_name = "NAME")]
     pub(crate) workflow: Option<String>,

@@ -238,7 +238,8 @@ async fn before(
     if join == Join::Never && !exchange.sent.is_again {
         return Ok(None);
     }
-    let found = exchange.gateway.engine.earlier(&checked.new_call(join)).await.map_err(refused)?;
+    let found = exchange.gateway.engine.earlier(&checked.new_call(join)).await;
+    let found = found.map_err(|error| refused(error, checked.key.as_ref()))?;
     let (handle, start) = match found {
         None | Some(Submitted::Started(_)) => return Ok(None),
         // Its server may say that it only reads, and then it is made again.
@@ -369,7 +370,8 @@ async fn adopt(
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(Join::Never);
     let back = checked.back()?;
-    let handle = engine.adopt(new, back, in_flight, first).await.map_err(refused)?;
+    let handle = engine.adopt(new, back, in_flight, first).await;
+    let handle = handle.map_err(|error| refused(error, checked.key.as_ref()))?;
     wait::wait(&checked, handle, wait, Start::Fresh).await
 }
 
@@ -389,7 +391,8 @@ async fn submit(checked: Checked<'_>, join: Join) -> Result<Reply, Failure> {
     let engine = checked.exchange.gateway.engine.clone();
     let new = checked.new_call(join);
     let back = checked.back()?;
-    let (handle, start) = match engine.submit(new, back).await.map_err(refused)? {
+    let submitted = engine.submit(new, back).await;
+    let (handle, start) = match submitted.map_err(|error| refused(error, checked.key.as_ref()))? {
         Submitted::Started(handle) => (handle, Start::Fresh),
         Submitted::Joined(handle) => {
             let start = joined(&checked, &handle);
@@ -446,12 +449,9 @@ pub(crate) enum Start {
     Waiting,
 }
 
-fn refused(error: SubmitError) -> Failure {
+fn refused(error: SubmitError, key: Option<&Key>) -> Failure {
     match error {
-        SubmitError::KeyReused => {
-            let error = RpcError::invalid_params(sentence(&error.to_string()));
-            error.with_data("{\"reason\":\"key_reused\"}").into()
-        }
+        SubmitError::KeyReused => known::reused(key).into(),
         SubmitError::KeyElsewhere => {
             let error = RpcError::invalid_params(sentence(&error.to_string()));
             error.with_data("{\"reason\":\"key_elsewhere\"}").into()

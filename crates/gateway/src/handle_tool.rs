@@ -22,6 +22,7 @@ use crate::dispatch::{Exchange, Failure, Via, text};
 use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
 use crate::initialize::OWN_INFO;
+use crate::known;
 use crate::pages::pages;
 use crate::reply::{Reply, delivered};
 use crate::results::{self, Tool};
@@ -206,7 +207,7 @@ fn show_page(exchange: &Exchange, record: &Record, arguments: &Object<'_>) -> Sa
     if record.task.ending().is_none() {
         return stand_in(&exchange.gateway, record, Start::Fresh).into();
     }
-    show(&exchange.gateway, record, page)
+    show(&exchange.gateway, &known::up_to_date(record), page)
 }
 
 /// A task that is over: what its call would have been answered by, or the first page of that.
@@ -215,7 +216,7 @@ async fn end(gateway: &Gateway, record: &Record) -> Said {
         Cow::Borrowed(record) => show(gateway, record, 1),
         Cow::Owned(short) => match results::read::returned(&short) {
             Some(result) => Said { result, delivers: delivered(record) },
-            None => show(gateway, record, 1),
+            None => show(gateway, &short, 1),
         },
     }
 }

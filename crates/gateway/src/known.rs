@@ -1,11 +1,65 @@
-//! What a caller is told of a call that is not made (again) because of an operation in the ledger (R4.6, design 7).
+//! What a caller is told of a call that is not made (again) because of an operation in the ledger (R4.6, design 7), and of
+//! a task whose effect was found out after its end.
 
-use taskgate_core::operation::{HandOff, Inquiry, Operation, Outcome, Stage, Verdict};
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use taskgate_core::operation::{Effect, HandOff, Inquiry, Operation, Outcome, Stage, Verdict};
+use taskgate_core::task::{Ending, Fault, Found, State};
 use taskgate_store::ledger::{Busy, LedgerEntry};
-use taskgate_store::record::{Key, KeyScope};
-use taskgate_wire::json::string_literal;
+use taskgate_store::record::{Key, KeyScope, Record};
+use taskgate_wire::json::{self, string_literal};
 use taskgate_wire::rpc_error::RpcError;
+use taskgate_wire::splice::{Edit, splice};
 use taskgate_wire::time;
+
+use crate::dispatch::text;
+
+/// The record as it is known now: a task that failed since nobody knew what became of its effect says what was found out
+/// since. It stays failed (A-043); only its reason is no longer a doubt that is over.
+pub(crate) fn up_to_date(record: &Record) -> Cow<'_, Record> {
+    let Some(fault) = found_since(record) else { return Cow::Borrowed(record) };
+    let mut shown = record.clone();
+    if let State::Over { ending, .. } = &mut shown.task.state {
+        *ending = Ending::Faulted(fault);
+    }
+    Cow::Owned(shown)
+}
+
+/// What its system of record or a person said after a task failed, where that is another thing than its failure says. The
+/// server's own word is no finding (R4.3).
+fn found_since(record: &Record) -> Option<Fault> {
+    let said = match record.task.ending()? {
+        // It says itself what is known, and nothing else is ever known of it.
+        Ending::Faulted(Fault::NeverSent(_))
+        | Ending::Returned { .. }
+        | Ending::Raised { .. }
+        | Ending::Cancelled => return None,
+        Ending::Faulted(fault) => fault,
+    };
+    let found = match &record.operation.stage {
+        Stage::Settled(Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied))
+            if is_disputed(&record.operation) =>
+        {
+            Fault::OutcomeUnknown("one source says the opposite of another".to_owned())
+        }
+        Stage::Settled(Outcome::Confirmed(verdict) | Outcome::Attested(verdict)) => match verdict {
+            Verdict::Applied => Fault::Found(Found::Applied),
+            Verdict::NotApplied => Fault::Found(Found::NotApplied),
+        },
+        Stage::Settled(Outcome::Assumed) => Fault::Found(Found::AssumedNotApplied),
+        Stage::Settled(Outcome::NoneExpected | Outcome::Reported(_))
+        | Stage::Prepared
+        | Stage::Dispatched { .. }
+        | Stage::Observing { .. }
+        | Stage::Unknown(_) => return None,
+    };
+    (found != *said).then_some(found)
+}
+
+fn is_disputed(operation: &Operation) -> bool {
+    matches!(operation.inquiry, Inquiry::Person { why: HandOff::Contradiction, .. })
+}
 
 /// A call that was made before, and whose task is gone: what the ledger knows of it. It is not made again (INV-30). One that
 /// certainly did nothing is not among them: it gave its key free (R4.6).
@@ -13,12 +67,25 @@ use taskgate_wire::time;
 /// # Shape
 /// `-32603` with `data: {"outcome": …, "operation": …}`, as for a task that ended without its answer.
 pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
-    let is_disputed = matches!(entry.operation.inquiry, Inquiry::Person { why: HandOff::Contradiction, .. });
-    let (what, next) = match &entry.operation.stage {
+    let (what, next) = standing(&entry.operation, entry.key.as_ref());
+    let made = time::write(entry.created);
+    RpcError::internal(format!(
+        "This call was made before, at {made}, and was not made again; its result is no longer kept. {what}: {next}"
+    ))
+    .with_data(format!(
+        "{{\"outcome\":\"{}\",\"operation\":{}}}",
+        outcome(&entry.operation),
+        string_literal(&entry.id.0)
+    ))
+}
+
+/// What is known of an effect, and what its caller can do.
+fn standing(operation: &Operation, key: Option<&Key>) -> (&'static str, &'static str) {
+    match &operation.stage {
         // Its key is free, so a call that is made now is another one.
         Stage::Settled(Outcome::NoneExpected) => ("It has no effect", "call again"),
         Stage::Settled(Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied))
-            if is_disputed =>
+            if is_disputed(operation) =>
         {
             ("Sources disagree whether it had its effect", "have that found out before it is called again")
         }
@@ -33,7 +100,7 @@ pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
             ("It had no effect", "call again")
         }
         Stage::Settled(Outcome::Reported(Verdict::NotApplied)) => {
-            ("The server reported that it had no effect, which nobody confirmed", anew(entry.key.as_ref()))
+            ("The server reported that it had no effect, which nobody confirmed", anew(key))
         }
         Stage::Settled(Outcome::Assumed) => (
             "It is assumed that it had no effect, which nobody confirmed",
@@ -43,16 +110,37 @@ pub(crate) fn known(entry: &LedgerEntry) -> RpcError {
             "Nobody knows whether it had its effect",
             "have that found out in the system that it acts on before it is called again",
         ),
-    };
-    let made = time::write(entry.created);
-    RpcError::internal(format!(
-        "This call was made before, at {made}, and was not made again; its result is no longer kept. {what}: {next}"
+    }
+}
+
+/// What a call is told that joined one whose server answered with an error, or that was cancelled: that this is the answer
+/// to the first, that nothing was sent now, and what is known of the effect. `None` for one without an effect.
+pub(crate) fn not_sent(record: &Record) -> Option<String> {
+    match record.operation.effect {
+        Effect::ReadOnly => return None,
+        Effect::Reversible | Effect::Consequential => {}
+    }
+    let made = time::write(record.task.lifetime.created);
+    Some(format!(
+        "This call was made before, at {made}; this is the answer to that one, and it was not made again. {}",
+        what_and_next(record)
     ))
-    .with_data(format!(
-        "{{\"outcome\":\"{}\",\"operation\":{}}}",
-        outcome(&entry.operation),
-        string_literal(&entry.id.0)
-    ))
+}
+
+/// What is known of the effect of a recorded call, and what its caller can do, in a sentence.
+pub(crate) fn what_and_next(record: &Record) -> String {
+    let (what, next) = standing(&record.operation, record.call.key.as_ref());
+    format!("{what}: {next}")
+}
+
+/// A server's error as the answer to a call that was repeated and not sent: its message says so, and all else of it is as
+/// the server wrote it.
+pub(crate) fn repeated_error(error: &Bytes, record: &Record) -> Bytes {
+    let Some(words) = not_sent(record) else { return error.clone() };
+    let theirs = json::at(text(error), &["message"]).and_then(json::string).unwrap_or_default();
+    let joint = if theirs.is_empty() || theirs.ends_with(['.', '!', '?']) { " " } else { ". " };
+    let message = string_literal(format!("{theirs}{joint}{words}").trim_start());
+    splice(text(error), &[Edit::set(&["message"], message)]).map_or_else(|_| error.clone(), Into::into)
 }
 
 /// How what a key stands for can be asked for once more, while the key is taken.
@@ -67,6 +155,26 @@ pub(crate) fn anew(key: Option<&Key>) -> &'static str {
             "have a person say so with `taskgate resolve`, which gives its business key free; then make the call again"
         }
     }
+}
+
+/// A call whose key stands for another request.
+///
+/// # Shape
+/// `-32602` with `data: {"reason": "key_reused"}`.
+pub(crate) fn reused(key: Option<&Key>) -> RpcError {
+    let message = match key.map(|key| key.scope) {
+        // Its caller cannot choose it, and must not be talked into another order, say, that gives another key.
+        Some(KeyScope::Tenant) => {
+            "Another request was made before under the business key that follows from these arguments, so this one was \
+             refused and nothing was sent: one key stands for one effect. Do not change the arguments to get around this; \
+             a person finds the first with `taskgate ops --about`"
+        }
+        Some(KeyScope::Caller) | None => {
+            "This idempotency key was used for another request, so this one was refused and nothing was sent; a new request \
+             needs a new key"
+        }
+    };
+    RpcError::invalid_params(message).with_data("{\"reason\":\"key_reused\"}")
 }
 
 /// A call that may not be made while another on the same object is open.

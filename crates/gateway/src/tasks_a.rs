@@ -21,6 +21,7 @@ use crate::config::Sees;
 use crate::dispatch::{Exchange, Failure, text};
 use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
+use crate::known;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::results::{self, Tool};
@@ -51,7 +52,7 @@ pub(crate) async fn find_id(exchange: &Exchange, id: &TaskId) -> Result<Handle, 
 /// `tasks/get`: the task, flat, and never its payload.
 pub(crate) async fn get(exchange: &Exchange) -> Result<Reply, Failure> {
     let record = find(exchange).await?.record();
-    let task = a::task(&view(&exchange.gateway.engine, &record));
+    let task = a::task(&view(&exchange.gateway.engine, &known::up_to_date(&record)));
     Ok(Reply::result(exchange.request.id(), text(&task)))
 }
 

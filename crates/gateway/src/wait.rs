@@ -189,17 +189,41 @@ fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, F
             }
             let reply = match start {
                 Start::Fresh => checked.via.result(id, result, info),
-                Start::Joined => checked.via.result(id, &say_joined(result, record, JOINED), info),
+                Start::Joined => checked.via.result(id, &say_joined(result, record, &joined(record)), info),
                 Start::Waiting => {
                     checked.via.result(id, &say_joined(result, record, &was_waiting(record)), info)
                 }
             };
             Ok(reply.delivering(record))
         }
-        Some(Ending::Raised { error }) => Err(Failure::Theirs(error.clone())),
+        Some(Ending::Raised { error }) => Err(Failure::Theirs(match start {
+            Start::Fresh => error.clone(),
+            Start::Joined | Start::Waiting => known::repeated_error(error, record),
+        })),
         Some(Ending::Faulted(fault)) => Err(joined_unknown(fault, record, start).into()),
-        Some(Ending::Cancelled) => Err(RpcError::task_cancelled(&record.id).into()),
+        Some(Ending::Cancelled) => {
+            let mut error = RpcError::task_cancelled(&record.id);
+            if let (Start::Joined | Start::Waiting, Some(words)) = (start, known::not_sent(record)) {
+                error.message.push_str(&format!(". {words}"));
+            }
+            Err(error.into())
+        }
         None => Err(RpcError::internal("The call is not over").into()),
+    }
+}
+
+/// The words for a result that a call joined. A result says itself that the effect was made, and an error of the tool does
+/// not say that it was not.
+fn joined(record: &Record) -> String {
+    let is_error = matches!(record.task.ending(), Some(Ending::Returned { is_error: true, .. }));
+    let has_effect = match record.operation.effect {
+        Effect::ReadOnly => false,
+        Effect::Reversible | Effect::Consequential => true,
+    };
+    if is_error && has_effect {
+        format!("{JOINED} {}.", known::what_and_next(record))
+    } else {
+        JOINED.to_owned()
     }
 }
 

@@ -24,7 +24,7 @@ use taskgate_wire::offers::Offers;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::renamed::{self, GONE, Gone};
+use super::renamed::{self, GONE};
 use crate::args::GUARD;
 use crate::config::Named;
 use crate::exit;
@@ -103,8 +103,8 @@ impl House {
     pub(crate) async fn build(plan: Plan) -> Result<House, Failure> {
         // Before anything is taken up: a renamed workflow would not find what it did before.
         if let Some(named) = &plan.named {
-            for Gone { workflow, open } in renamed::check(&plan.store.held().await?, named)? {
-                tracing::warn!(workflow, open, "{GONE}");
+            for gone in renamed::check(&plan.store.held().await?, named)? {
+                tracing::warn!(workflow = gone.workflow.0, open = gone.open, keys = gone.keys, "{GONE}");
             }
         }
         let patience = Duration::from_millis(plan.gateway.limits.drain.0);

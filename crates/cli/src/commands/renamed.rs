@@ -1,6 +1,8 @@
 //! Workflows whose names were changed in the configuration. Keys, objects and rules are found by the name, so under another
 //! one a call that was made before would be made again.
 
+use std::collections::BTreeSet;
+
 use taskgate_core::id::ServerName;
 use taskgate_store::ledger::Held;
 
@@ -8,25 +10,19 @@ use crate::config::Named;
 use crate::exit;
 use crate::failure::Failure;
 
-/// A workflow that is not there any more, and how many of its operations are not settled.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Gone {
-    pub(crate) workflow: String,
-    pub(crate) open: usize,
-}
-
-/// What is to be done about one.
+/// What is to be done about a workflow that is not there any more.
 pub(crate) const GONE: &str = "the configuration has no workflow of this name any more: nothing can be looked up for its \
      operations, and its tools are not held to its keys and objects; give it back, write `recorded_as` in the workflow that \
      follows it, or resolve them: taskgate ops --open, taskgate ops --waiting";
 
-/// Compares what the store holds with what the configuration names. Those that are to be told of are given back.
+/// Compares what the store holds with what the configuration names. Of those that are there no
+/// more and hold something, somebody is to be told: they are given back.
 ///
 /// # Errors
 /// A tool is in another workflow now, and nothing says whether that goes on under the old name.
-pub(crate) fn check(held: &[Held], named: &[Named]) -> Result<Vec<Gone>, Failure> {
+pub(crate) fn check<'a>(all: &'a [Held], named: &[Named]) -> Result<Vec<&'a Held>, Failure> {
     let mut gone = Vec::new();
-    for held in held {
+    for held in all {
         let old = &held.workflow.0;
         let now = |(server, tool): &(ServerName, String)| {
             named.iter().find(|named| named.server == server.0 && named.tools.contains(tool))
@@ -36,8 +32,18 @@ pub(crate) fn check(held: &[Held], named: &[Named]) -> Result<Vec<Gone>, Failure
             return Err(refused(held, other, named));
         }
         let is_there = named.iter().any(|named| named.recorded_as == *old);
-        if !is_there && held.open > 0 {
-            gone.push(Gone { workflow: old.clone(), open: held.open });
+        if is_there {
+            continue;
+        }
+        // Its server may have been renamed with it, or its tools have moved to another one: then a tool's name is all that
+        // is left of it. A workflow of which something is held was there before.
+        let is_new = |named: &&Named| !all.iter().any(|held| held.workflow.0 == named.recorded_as);
+        let has_tool = |named: &&Named| held.tools.iter().any(|(_, tool)| named.tools.contains(tool));
+        if let Some(other) = named.iter().filter(is_new).filter(has_tool).find(|named| !named.is_said) {
+            return Err(refused(held, other, named));
+        }
+        if held.open > 0 || held.keys > 0 {
+            gone.push(held);
         }
     }
     Ok(gone)
@@ -50,8 +56,10 @@ fn refused(held: &Held, other: &Named, named: &[Named]) -> Failure {
     let tools: Vec<&str> = held
         .tools
         .iter()
-        .filter(|(server, tool)| server.0 == other.server && other.tools.contains(tool))
+        .filter(|(_, tool)| other.tools.contains(tool))
         .map(|(_, tool)| tool.as_str())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
         .collect();
     let what = format!(
         "the workflow {new:?}{place} has tools that belonged to {old:?}: {}; the database holds {} under {old:?}, which {new:?} \
@@ -104,7 +112,7 @@ mod tests {
         }
     }
 
-    fn words(checked: Result<Vec<Gone>, Failure>) -> String {
+    fn words(checked: Result<Vec<&Held>, Failure>) -> String {
         match checked.unwrap_err().words {
             Words::Plain { what, help } => format!("{what}\n{}", help.unwrap_or_default()),
             Words::Config(_) | Words::Said => panic!("it has words of its own"),
@@ -121,10 +129,19 @@ mod tests {
         "#);
         assert!(check(&before, &[named("new", Some("old"), &["pay"])]).is_ok());
         assert!(check(&before, &[named("new", Some("new"), &["pay"])]).is_ok());
+        // Renamed with its server.
+        let elsewhere = |named: Named| Named { server: "bank".into(), ..named };
+        let words_of_both = words(check(&before, &[elsewhere(named("new", None, &["pay"]))]));
+        assert!(words_of_both.contains("belonged to \"old\": pay;"), "{words_of_both}");
+        assert!(check(&before, &[elsewhere(named("new", Some("old"), &["pay"]))]).is_ok());
+        // One that was there before is no new name of it.
+        let tools = [(ServerName("bank".into()), "pay".to_owned())].into();
+        let bank = Held { tools, ..held("new", &[], 0) };
+        let with_bank = [held("old", &["pay"], 1), bank];
+        assert!(check(&with_bank, &[elsewhere(named("new", None, &["pay"]))]).is_ok());
         // Gone altogether: that is told, and no reason not to start.
         assert!(check(&before, &[named("new", None, &["mail"])]).is_ok());
-        let gone = Gone { workflow: "old".into(), open: 1 };
-        assert_eq!(check(&before, &[]).unwrap(), [gone]);
+        assert_eq!(check(&before, &[]).unwrap(), before.iter().collect::<Vec<_>>());
     }
 
     #[test]

@@ -110,14 +110,11 @@ impl Keeping for Kept {
         let gone = renamed::check(&held, &understood.named).map_err(|failure| words(&failure))?;
         let notices = gone.into_iter().map(|gone| {
             format!(
-                "{} not settled of the workflow {:?} of {base:?}, which this host's configuration does not have: {}",
-                match gone.open {
-                    1 => "1 operation is".to_owned(),
-                    open => format!("{open} operations are"),
-                },
-                gone.workflow,
-                "nothing is looked up for them, and its tools are not held to its keys; start it with the --config that has \
-                 it, or resolve them: taskgate ops --open"
+                "the configuration of this host has no workflow {:?} of {base:?}, of which {} are held: nothing is looked up \
+                 for them, and its tools are not held to its keys; start it with the --config that has it, or resolve them: \
+                 taskgate ops --open",
+                gone.workflow.0,
+                amount(gone)
             )
         });
         let notices = notices.collect();

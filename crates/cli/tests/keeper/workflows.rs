@@ -280,7 +280,7 @@ fn r4_6_a_host_that_brings_no_workflows_any_more_is_told_what_is_not_settled() {
     let server = scene.server("bank");
     let server: Vec<_> = server.iter().map(String::as_str).collect();
     let host = scene.host_running(&server, &["--name", "bank"]).opened();
-    host.wait_for_stderr("1 operation is not settled of the workflow \"payments\"");
+    host.wait_for_stderr("has no workflow \"payments\" of");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use taskgate_core::operation::{Inquiry as Asking, Outcome, Replay, Stage};
 use taskgate_store::codec::Code;
 use taskgate_store::codec::columns::{EndingKind, StateKind};
 use taskgate_store::ledger::{Happening as Happened, KeptTask, LedgerEntry};
-use taskgate_store::record::KeyScope;
+use taskgate_store::record::{Conflict, KeyScope};
 
 /// Which operations are asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -97,6 +97,9 @@ pub struct Operation {
     pub object: Option<String>,
     /// Which version of that.
     pub object_version: Option<String>,
+    /// What becomes of a call about it while this one is open: `allow`, `refuse` or `queue`.
+    #[serde(default)]
+    pub object_conflict: Option<String>,
     /// What it is meant to do, in the operator's words.
     pub intended_effect: Option<String>,
     /// Its idempotency key.
@@ -216,6 +219,7 @@ impl Operation {
             workflow: intent.as_ref().map(|intent| intent.workflow.0.clone()),
             object: object.map(|object| object.name.clone()),
             object_version: object.and_then(|object| object.version.clone()),
+            object_conflict: object.map(|object| conflict(object.conflict).to_owned()),
             intended_effect: intent.as_ref().and_then(|intent| intent.effect.clone()),
             key: key.as_ref().map(|key| key.text.clone()),
             key_scope: key.as_ref().map(|key| {
@@ -260,6 +264,14 @@ impl Operation {
             version: entry.version,
             history: None,
         }
+    }
+}
+
+fn conflict(conflict: Conflict) -> &'static str {
+    match conflict {
+        Conflict::Allow => "allow",
+        Conflict::Refuse => "refuse",
+        Conflict::Queue => "queue",
     }
 }
 

@@ -5,7 +5,7 @@ use taskgate_engine::clock::{Clock, SystemClock};
 use taskgate_keeper::control::Ask;
 use taskgate_keeper::control::ledger::{After, Operation, Page, Wanted, Which};
 
-use super::view::{self, effect, safe};
+use super::view::{self, is_twice, safe};
 use crate::args::{Known, Ops, Since};
 use crate::commands::keeper::ago;
 use crate::commands::owner::{Owned, Owner, Owners, refused};
@@ -77,12 +77,19 @@ fn lines(operations: &[Operation], now: UnixMillis, ui: Ui) {
     let width = |of: &dyn Fn(&Operation) -> String| {
         operations.iter().map(|operation| of(operation).chars().count()).max().unwrap_or(0)
     };
+    let effect = |operation: &Operation| {
+        let twice = if is_twice(operation) { ", TWICE?" } else { "" };
+        format!("{}{twice}", view::effect(operation))
+    };
     let task = |operation: &Operation| format!("task {}", operation.task.state);
     let tool = |operation: &Operation| safe(&operation.tool, 40);
-    let (effects, tasks, tools) = (width(&effect), width(&task), width(&tool));
+    let what = |operation: &Operation| about(operation).map(|what| safe(what, 40)).unwrap_or_default();
+    let (effects, tasks, tools, whats) = (width(&effect), width(&task), width(&tool), width(&what));
     for operation in operations {
+        // None of them is about anything that has a name.
+        let what = if whats == 0 { String::new() } else { format!("  {:whats$}", what(operation)) };
         ui.out(&format!(
-            "{}  {:effects$}  {:tasks$}  {:tools$}  {}  {} ago",
+            "{}  {:effects$}  {:tasks$}  {:tools$}{what}  {}  {} ago",
             ui.tone(Tone::Strong, &operation.id),
             effect(operation),
             task(operation),
@@ -91,6 +98,11 @@ fn lines(operations: &[Operation], now: UnixMillis, ui: Ui) {
             ago(now, operation.created_ms)
         ));
     }
+}
+
+/// What tells it from others of its tool: its key, or else its object.
+fn about(operation: &Operation) -> Option<&String> {
+    operation.key.as_ref().or(operation.object.as_ref())
 }
 
 fn find(args: &Ops, owner: &mut Owner) -> Result<Found, Failure> {
@@ -125,7 +137,20 @@ fn find(args: &Ops, owner: &mut Owner) -> Result<Found, Failure> {
 fn is_wanted(args: &Ops, operation: &Operation) -> bool {
     args.server.as_deref().is_none_or(|server| operation.server.starts_with(server))
         && args.workflow.as_deref().is_none_or(|workflow| operation.workflow.as_deref() == Some(workflow))
+        && args.about.as_deref().is_none_or(|text| is_about(text, operation))
         && args.outcomes.iter().all(|known| is_known(*known, operation))
+}
+
+/// Whether a text stands in anything by which a person would know the operation again.
+fn is_about(text: &str, operation: &Operation) -> bool {
+    let texts = [
+        &operation.key,
+        &operation.object,
+        &operation.object_version,
+        &operation.intended_effect,
+        &operation.receipt,
+    ];
+    texts.into_iter().flatten().any(|of| of.contains(text))
 }
 
 fn is_known(known: Known, operation: &Operation) -> bool {

@@ -121,8 +121,12 @@ fn about(operation: &Operation, ui: Ui) {
     if let Some(object) = &operation.object {
         let version =
             operation.object_version.as_ref().map(|version| format!(", version {}", safe(version, 100)));
-        let is_kept = operation.outcome.as_deref() == Some("assumed");
-        let kept = if is_kept { "; it is kept from others until somebody decides" } else { "" };
+        let is_assumed = operation.outcome.as_deref() == Some("assumed");
+        let kept = match operation.object_conflict.as_deref() {
+            Some("refuse") if is_assumed => "; other calls about it are refused until somebody decides",
+            Some("queue") if is_assumed => "; other calls about it wait until somebody decides",
+            Some(_) | None => "",
+        };
         field(ui, "object", &format!("{}{}{kept}", safe(object, 200), version.unwrap_or_default()));
     }
     if let Some(key) = &operation.key {
@@ -146,13 +150,16 @@ fn about(operation: &Operation, ui: Ui) {
 
 /// What must not be overlooked: its key was given to another operation, and yet it may have had its effect.
 fn twice(operation: &Operation) -> Option<String> {
-    let to = operation.key_given_to.as_ref()?;
+    let to = operation.key_given_to.as_ref().filter(|_| is_twice(operation))?;
+    let to = safe(to, 60);
+    Some(format!("its key was given to {to}, so this may have been done twice: look at both"))
+}
+
+/// Whether there may be two effects under one key.
+pub(super) fn is_twice(operation: &Operation) -> bool {
     let is_in_doubt = operation.verdict.as_deref() == Some("applied")
         || operation.inquiry.why.as_deref() == Some("contradiction");
-    is_in_doubt.then(|| {
-        let to = safe(to, 60);
-        format!("its key was given to {to}, so this may have been done twice: look at both")
-    })
+    operation.key_given_to.is_some() && is_in_doubt
 }
 
 fn field(ui: Ui, name: &str, value: &str) {
