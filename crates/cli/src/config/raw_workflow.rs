@@ -149,7 +149,8 @@ pub(crate) struct RawIdempotency {
     /// follows from the arguments by `key`, and is unique over all callers.
     pub(crate) mode: RawKeying,
     /// With `mode = "derived"`: the business key, such as `args.order_id`. An expression over `args` and `tool` that
-    /// gives a text or a whole number; anything else refuses the call.
+    /// gives a text or a whole number; anything else refuses the call. Under another expression no call made before is found
+    /// again, so that it would be made again: change it only when none can come again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "CEL"))]
     pub(crate) key: Option<String>,

@@ -214,6 +214,79 @@ fn r4_6_two_effects_under_one_key_are_shown_to_a_person() {
     insta::assert_snapshot!("ops_waiting_twice", scene.told(&all(&["ops", "--waiting"])));
 }
 
+/// A task that failed since nobody knew keeps its state and not its doubt, for every client and in every way of asking.
+#[test]
+fn r4_3_what_was_found_out_since_is_what_a_repeated_call_and_its_task_are_told() {
+    let more = "[workflows.payments]
+server = \"demo\"
+tools = [\"payment\"]
+object = \"args.order\"
+intended_effect = \"'pays ' + args.to\"
+idempotency = { mode = \"derived\", key = \"args.order\" }";
+    let server = DemoServer::start("plain");
+    let folder = folder(&[("taskgate.toml", &config(&server.url, more))]);
+    let mut gateway = Gateway::start(folder.path());
+    let lost = || json!({ "order": "A-4711", "to": "ACME", "amount": 5, "lose_answer": true });
+    let pay =
+        |url: &str| modern(url, "tools/call", "payment", json!({ "name": "payment", "arguments": lost() }));
+    let first = pay(&gateway.url);
+    assert_eq!(first["error"]["data"]["outcome"], "unknown", "{first}");
+    let json = |args: &[&str]| -> Value {
+        let output = run_in(folder.path(), &[args, &["--json"], &STORE].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Whoever has the order's number finds it, and nobody finds it by another.
+    let found = json(&["ops", "--about", "4711"]);
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(json(&["ops", "--about", "ACME"]), found);
+    assert_eq!(json(&["ops", "--about", "4712"]), json!([]));
+    let id = found[0]["id"].as_str().unwrap();
+    let task = found[0]["task"]["id"].as_str().unwrap();
+    let line = said(&run_in(folder.path(), &[&["ops"], &STORE[..]].concat()));
+    assert!(line.contains("A-4711"), "{line}");
+
+    let mut person = vec!["resolve", id, "not-applied", "--reason", "not in the books", "--name", "ada"];
+    for (verdict, outcome, words) in [
+        ("applied", "applied", "The effect was made"),
+        ("not-applied", "not_applied", "it is certain that nothing was done"),
+        ("applied", "applied", "The effect was made"),
+    ] {
+        person[2] = verdict;
+        json(&person);
+        person.retain(|word| *word != "--correct");
+        person.push("--correct");
+        let told = |said: &Value| {
+            let text = said.to_string();
+            assert!(text.contains(words) && !text.contains("unknown"), "{said}");
+        };
+        let legacy = Legacy::open(&gateway.url);
+        let task_b = modern(&gateway.url, "tasks/get", task, json!({ "taskId": task }));
+        assert_eq!(task_b["result"]["status"], "failed", "{task_b}");
+        assert_eq!(task_b["result"]["error"]["data"]["outcome"], outcome, "{task_b}");
+        told(&task_b);
+        let task_a = legacy.request("tasks/get", json!({ "taskId": task }));
+        assert_eq!(task_a["result"]["status"], "failed", "{task_a}");
+        told(&task_a);
+        let result_a = legacy.request("tasks/result", json!({ "taskId": task }));
+        assert_eq!(result_a["error"]["data"]["outcome"], outcome, "{result_a}");
+        told(&result_a);
+        for action in ["wait", "result"] {
+            let arguments = json!({ "action": action, "taskId": task });
+            told(&legacy.request("tools/call", json!({ "name": "taskgate_task", "arguments": arguments })));
+        }
+    }
+    // It is the same for one that reads it from the disk.
+    gateway.running.signal(Signal::SIGKILL);
+    assert_eq!(gateway.running.code(), None);
+    let gateway = Gateway::start(folder.path());
+    let again = pay(&gateway.url);
+    assert_eq!(again["error"]["data"]["outcome"], "applied", "{again}");
+    let words = again["error"]["message"].as_str().unwrap();
+    assert!(words.contains("The effect was made") && words.contains("was not sent"), "{words}");
+    assert_eq!(server.begun("payment", "A-4711"), 1);
+}
+
 #[test]
 fn inv_30_a_repetition_is_answered_from_the_ledger_by_a_new_process_whose_server_is_dead() {
     let mut scene = Scene::open("");

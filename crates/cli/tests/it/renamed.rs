@@ -71,3 +71,24 @@ fn r4_6_a_renamed_workflow_pays_once() {
     assert_eq!(told.status.code(), Some(0));
     assert!(said(&told).contains("no workflow of this name any more"), "{}", said(&told));
 }
+
+/// Its server renamed in the same edit: nothing but the tool's name is left of it.
+#[test]
+fn r4_6_a_workflow_that_is_renamed_with_its_server_pays_once() {
+    let demo = DemoServer::start("b");
+    let before = workflow(&demo, "payments", "");
+    let folder = folder(&[("taskgate.toml", &before)]);
+    let gateway = Gateway::start(folder.path());
+    pays(&gateway);
+    drop(gateway);
+    let after = |more: &str| workflow(&demo, "renamed", more).replace("demo", "shop");
+    let file = folder.path().join("taskgate.toml");
+    std::fs::write(&file, after("")).unwrap();
+    let refused = run_in(folder.path(), &SERVE);
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(said(&refused).contains("recorded_as = \"payments\""), "{}", said(&refused));
+    std::fs::write(&file, after("recorded_as = \"payments\"")).unwrap();
+    let gateway = Gateway::start(folder.path());
+    pays(&gateway);
+    assert_eq!(demo.begun("payment", "A-1"), 1);
+}

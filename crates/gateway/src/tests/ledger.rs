@@ -362,3 +362,49 @@ async fn design_7_a_second_call_on_an_object_waits_its_turn_by_policy() {
     }
     assert_eq!(order(sent(&rig)), [1, 4, 2, 3]);
 }
+
+/// What the server answered to the first is no answer to the second: whoever mended the cause must not take it for one.
+#[tokio::test]
+async fn r4_6_an_error_that_answers_a_repeated_call_says_that_nothing_was_sent() {
+    let rig = rig(workflow(derived(), None), patient()).await;
+    let mut mine = params(json!({"order": 7}), None);
+    mine["name"] = json!("raise");
+    let first = ask(&rig, Shape::Plain, mine.clone()).await;
+    let theirs = first["error"]["message"].as_str().unwrap().to_owned();
+    assert!(!theirs.contains("made before"), "{first}");
+    for shape in [Shape::Plain, Shape::B] {
+        let said = ask(&rig, shape, mine.clone()).await;
+        let words = said["error"]["message"].as_str().unwrap();
+        assert!(words.starts_with(&theirs), "{words}");
+        for part in [
+            "This call was made before, at 20",
+            "it was not made again",
+            "Nobody knows whether it had its effect",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+        assert_eq!(
+            (&said["error"]["code"], &said["error"]["data"]),
+            (&first["error"]["code"], &first["error"]["data"]),
+            "all else of it is the server's"
+        );
+    }
+    assert_eq!(sent(&rig).len(), 1);
+}
+
+/// A model that is told to use a new key would make another order of it.
+#[tokio::test]
+async fn r4_6_a_business_key_that_stands_for_another_request_is_not_to_be_got_around() {
+    let rig = rig(workflow(derived(), None), patient()).await;
+    rig.fake.gate.open();
+    ask(&rig, Shape::Plain, params(json!({"order": 7}), None)).await;
+    for shape in SHAPES {
+        let said = ask(&rig, shape, params(json!({"order": 7, "to": "bob"}), None)).await;
+        let words = error(&said, -32602, "key_reused")["message"].as_str().unwrap();
+        assert!(
+            words.contains("nothing was sent") && words.contains("Do not change the arguments"),
+            "{words}"
+        );
+        assert!(!words.contains("new key"), "{words}");
+    }
+}
