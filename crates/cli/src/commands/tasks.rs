@@ -169,7 +169,7 @@ fn outcome(id: &str, json: bool, owners: &mut Owners, ui: Ui) -> Result<(), Fail
     }
 }
 
-/// The text in a result; all of it, where there is other content too.
+/// The text in a result; all of it, where there is other content too, or structured content that no text repeats.
 fn text_of(result: &str) -> String {
     let parsed: Value = serde_json::from_str(result).unwrap_or_default();
     let texts: Option<Vec<&str>> = parsed["content"]
@@ -179,8 +179,14 @@ fn text_of(result: &str) -> String {
         .iter()
         .map(|part| if part["type"] == "text" { part["text"].as_str() } else { None })
         .collect();
+    let is_repeated = |structured: &Value, texts: &[&str]| {
+        texts.iter().any(|text| serde_json::from_str::<Value>(text).is_ok_and(|text| text == *structured))
+    };
+    let is_whole = |texts: &[&str]| {
+        parsed.get("structuredContent").is_none_or(|structured| is_repeated(structured, texts))
+    };
     match texts {
-        Some(texts) if !texts.is_empty() => texts.join("\n") + "\n",
+        Some(texts) if !texts.is_empty() && is_whole(&texts) => texts.join("\n") + "\n",
         Some(_) | None => format!("{result}\n"),
     }
 }
@@ -195,6 +201,10 @@ mod tests {
             text_of(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#),
             "a\nb\n"
         );
+        let repeated = r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"a":1}}"#;
+        assert_eq!(text_of(repeated), "{\"a\": 1}\n");
+        let apart = r#"{"content":[{"type":"text","text":"see the data"}],"structuredContent":{"a":1}}"#;
+        assert_eq!(text_of(apart), format!("{apart}\n"));
         let image = r#"{"content":[{"type":"image","data":""}]}"#;
         assert_eq!(text_of(image), format!("{image}\n"));
         assert_eq!(text_of(r#"{"structuredContent":{}}"#), "{\"structuredContent\":{}}\n");

@@ -176,7 +176,7 @@ fn merge(raw: &RawConfig, json: Option<&JsonFile>, folder: &Path) -> Merged {
 
 /// A problem of the file as TOML.
 fn of_toml(error: &toml::de::Error, what: &str) -> Problem {
-    let said = unquoted(&error.message().trim_end().replace('\n', ", "));
+    let said = plain(unquoted(&error.message().trim_end().replace('\n', ", ")));
     let at = error.span().map(widen);
     Problem { what: format!("this {what}: {said}"), help: help(&said).map(str::to_owned), at }
 }
@@ -193,8 +193,23 @@ fn unquoted(said: &str) -> String {
     said.to_owned()
 }
 
+/// What is expected, in words that are not those of this program's source.
+fn plain(said: String) -> String {
+    let Some((begin, expected)) = said.rsplit_once(", expected ") else { return said };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number, which may be negative",
+        "a boolean" | "bool" => "true or false",
+        "a string" | "string" => "a text in quotes",
+        "a sequence" => "a list, such as [\"a\", \"b\"]",
+        "a map" => "a table, such as { a = \"b\" }",
+        expected => expected,
+    };
+    format!("{begin}, expected {expected}")
+}
+
 fn help(said: &str) -> Option<&'static str> {
-    said.contains("invalid type: integer")
+    (said.contains("invalid type: integer") && said.contains("with its unit"))
         .then_some("write the number with its unit in quotes, such as \"45s\" or \"4MiB\"")
 }
 

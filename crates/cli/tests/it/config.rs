@@ -35,6 +35,18 @@ fn a_value_of_the_wrong_kind_is_told_what_fits() {
     assert_snapshot!(check("[limits]\nsync_budget = 45\n[servers.a]\ncommand = \"a\"\n"));
     assert_snapshot!(check("[limits]\nmessage_from_client = \"4MB\"\n[servers.a]\ncommand = \"a\"\n"));
     assert_snapshot!(check("[servers.a]\ncommand = \"a\"\n[servers.a.default]\neffect = \"readonly\"\n"));
+    // In words that a reader of the file knows, and with no advice that does not fit.
+    for (value, expected) in [
+        ("[limits]\nrunning = \"64\"", "a text, expected a whole number"),
+        ("[servers.a]\nshared = 1", "expected true or false"),
+        ("[servers.a]\nargs = 1", "expected a list, such as"),
+        ("[servers.a]\ncommand = 1", "expected a text in quotes"),
+        ("[servers.a]\nenv = 1", "expected a table, such as"),
+    ] {
+        let told = check(&format!("{value}\n"));
+        let told = told.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+        assert!(told.contains(expected) && !told.contains("unit"), "{expected}: {told}");
+    }
 }
 
 #[test]

@@ -383,11 +383,10 @@ async fn r4_6_an_error_that_answers_a_repeated_call_says_that_nothing_was_sent()
         ] {
             assert!(words.contains(part), "{part}: {words}");
         }
-        assert_eq!(
-            (&said["error"]["code"], &said["error"]["data"]),
-            (&first["error"]["code"], &first["error"]["data"]),
-            "all else of it is the server's"
-        );
+        if let Shape::Plain = shape {
+            let rest = |said: &Value| (said["error"]["code"].clone(), said["error"]["data"].clone());
+            assert_eq!(rest(&said), rest(&first), "all else of it is the server's");
+        }
     }
     assert_eq!(sent(&rig).len(), 1);
 }
