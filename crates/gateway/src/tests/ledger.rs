@@ -366,7 +366,7 @@ async fn design_7_a_second_call_on_an_object_waits_its_turn_by_policy() {
 /// What the server answered to the first is no answer to the second: whoever mended the cause must not take it for one.
 #[tokio::test]
 async fn r4_6_an_error_that_answers_a_repeated_call_says_that_nothing_was_sent() {
-    let rig = rig(workflow(derived(), None), patient()).await;
+    let rig = rig(workflow(derived(), None), config()).await;
     let mut mine = params(json!({"order": 7}), None);
     mine["name"] = json!("raise");
     let first = ask(&rig, Shape::Plain, mine.clone()).await;
@@ -394,7 +394,7 @@ async fn r4_6_an_error_that_answers_a_repeated_call_says_that_nothing_was_sent()
 /// A model that is told to use a new key would make another order of it.
 #[tokio::test]
 async fn r4_6_a_business_key_that_stands_for_another_request_is_not_to_be_got_around() {
-    let rig = rig(workflow(derived(), None), patient()).await;
+    let rig = rig(workflow(derived(), None), config()).await;
     rig.fake.gate.open();
     ask(&rig, Shape::Plain, params(json!({"order": 7}), None)).await;
     for shape in SHAPES {
