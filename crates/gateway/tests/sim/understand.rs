@@ -293,7 +293,9 @@ impl Client {
         let words = answer.error.and_then(|error| error["message"].as_str()).unwrap_or_default();
         if words.starts_with("This call was made before") {
             self.count("a late duplicate refused");
-        } else if answer.bytes.contains("taskgate/joined") || words.contains("not sent") {
+        } else if answer.bytes.contains("taskgate/joined")
+            || ["not sent", "not made again"].iter().any(|said| words.contains(said))
+        {
             self.count("a late duplicate that joined");
         } else {
             // The judge sees to it that the first did nothing.
