@@ -181,12 +181,18 @@ impl<W: Way> Store for Around<W> {
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError> {
         self.way.write("settle", self.store.settle(entry, changes)).await
     }
-    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
+    async fn retire(
+        &self,
+        before: UnixMillis,
+        below: &OperationId,
+        after: Option<&taskgate_store::Retired>,
+        limit: usize,
+    ) -> Result<taskgate_store::Retirement, Error> {
         self.way
             .write("retire", async {
                 let kept = || self.store.operations(Which::All, None, ALL);
                 let known = kept().await?;
-                let retired = self.store.retire(before, below, limit).await?;
+                let retired = self.store.retire(before, below, after, limit).await?;
                 let left = kept().await?;
                 let is_gone = |entry: &LedgerEntry| !left.iter().any(|kept| kept.id == entry.id);
                 let gone = known.into_iter().filter(is_gone).collect();

@@ -31,7 +31,9 @@ use taskgate_core::time::UnixMillis;
 use taskgate_store::breakdown::Breakdown;
 use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::record::{Change, Record, Session};
-use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
+use taskgate_store::{
+    AppendError, CreateError, Created, Error, Join, Retired, Retirement, Store, Unfetched, Whose,
+};
 
 use crate::command::{
     Append, Appended, Create, CreatedOr, Earlier, EndSession, ExpireSessions, Fetched, Purge, PutSession,
@@ -179,8 +181,20 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
-        self.writer.run(Retire { before, below: below.clone(), limit }).await
+    async fn retire(
+        &self,
+        before: UnixMillis,
+        below: &OperationId,
+        after: Option<&Retired>,
+        limit: usize,
+    ) -> Result<Retirement, Error> {
+        let page = self.readers.read("look for old evidence", |database| {
+            row::retirable(database, before, below, after, limit)
+        })?;
+        let row::Retirable { named, next } = page;
+        // Most of what is old may be what must stay.
+        let deleted = if named.is_empty() { 0 } else { self.writer.run(Retire { before, named }).await? };
+        Ok(Retirement { deleted, next })
     }
 
     async fn put_session(&self, session: Session) -> Result<(), Error> {

@@ -61,7 +61,6 @@ fn r4_7_a_list_of_operations_costs_what_it_shows() {
     for (sql, first) in [
         (ledger::LEDGER_ONE, "SEARCH o USING PRIMARY KEY (principal=? AND operation_id=?)"),
         (ledger::LEDGER_OF_PRINCIPAL, "SEARCH o USING PRIMARY KEY (principal=? AND operation_id<?)"),
-        (ledger::LEDGER_RETIRABLE, "SEARCH o USING PRIMARY KEY (principal=? AND operation_id<?)"),
         (ledger::LEDGER_UNKNOWN, "SEARCH o USING INDEX operation_unknown ((operation_id,principal)<(?,?))"),
         (
             ledger::LEDGER_RECONCILING,
@@ -76,6 +75,16 @@ fn r4_7_a_list_of_operations_costs_what_it_shows() {
         assert_eq!(found[0], first);
         assert_eq!(found[1..], joins, "{sql}");
     }
+    assert_eq!(
+        plan(ledger::RETIRABLE),
+        [
+            "SEARCH o USING PRIMARY KEY (principal=? AND operation_id>? AND operation_id<?)",
+            "CORRELATED SCALAR SUBQUERY 1",
+            "SEARCH task_event USING PRIMARY KEY (principal=? AND task_id=?)",
+            "CORRELATED SCALAR SUBQUERY 2",
+            "SEARCH task USING PRIMARY KEY (principal=? AND task_id=?)",
+        ]
+    );
     // Only what is open is read and sorted.
     let scans = plan(ledger::LEDGER_OPEN).into_iter().filter(|step| step.starts_with("SCAN"));
     assert_eq!(

@@ -16,7 +16,9 @@ use taskgate_store::{Unfetched, Whose};
 
 use crate::fault::Problem;
 use cursor::Cursor;
-pub(crate) use ledger::{ahead_of, beside, entry, held, history, operation_by_id, operations, retirable};
+pub(crate) use ledger::{
+    Retirable, ahead_of, beside, entry, held, history, operation_by_id, operations, retirable,
+};
 
 /// What is known of an operation and what was made of its call, in the order in which [`operation`] and [`intent`] take it.
 macro_rules! operation_columns {

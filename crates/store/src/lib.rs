@@ -149,10 +149,17 @@ pub trait Store: Send + Sync + 'static {
     /// [`Store::append`]. [`AppendError::KeyGiven`] as there. An [`Error::Backend`] if the change breaks the [`law`].
     async fn settle(&self, entry: LedgerEntry, changes: Vec<operation::Event>) -> Result<(), AppendError>;
 
-    /// Deletes up to `limit` operations with their history, keys and frames: those whose evidence need not be kept any
-    /// longer ([`LedgerEntry::may_retire`]), that were last changed before `before`, and whose id is smaller than
-    /// `below`. Ids grow with time, so that what is younger costs nothing. The number deleted.
-    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error>;
+    /// Looks at `limit` operations whose id is smaller than `below`, from behind `after` on, in the order of (principal, id),
+    /// and deletes those whose evidence need not be kept any longer ([`LedgerEntry::may_retire`]) and that were last
+    /// changed before `before`, with their history, keys and frames. Ids grow with time, so that what is younger costs
+    /// nothing. What it looks at and leaves costs other commands nothing either, however much of it there is.
+    async fn retire(
+        &self,
+        before: UnixMillis,
+        below: &OperationId,
+        after: Option<&Retired>,
+        limit: usize,
+    ) -> Result<Retirement, Error>;
 
     /// Writes a session, new or changed.
     async fn put_session(&self, session: Session) -> Result<(), Error>;
@@ -195,6 +202,18 @@ pub struct Unfetched {
     pub running: u64,
     /// Tasks that are over with a result that no client was given: [`Record::is_unfetched`].
     pub ended: u64,
+}
+
+/// A place in the order of [`Store::retire`]: ids are unique for each principal.
+pub type Retired = (Principal, OperationId);
+
+/// What one [`Store::retire`] did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Retirement {
+    /// How many operations it deleted.
+    pub deleted: usize,
+    /// The last one that it looked at; `None` if there are no more.
+    pub next: Option<Retired>,
 }
 
 /// Which earlier call a new one joins instead of being carried out.

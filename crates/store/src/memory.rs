@@ -22,7 +22,7 @@ use crate::breakdown::Breakdown;
 use crate::codec::event::EventRow;
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
-use crate::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
+use crate::{AppendError, CreateError, Created, Error, Join, Retired, Retirement, Store, Unfetched, Whose};
 
 /// The name of it in errors.
 const PLACE: &str = "memory";
@@ -233,8 +233,14 @@ impl Store for MemoryStore {
         self.run(CommandKind::Settle, |state| state.settle(&entry, &changes)).await
     }
 
-    async fn retire(&self, before: UnixMillis, below: &OperationId, limit: usize) -> Result<usize, Error> {
-        self.run(CommandKind::Purge, |state| Ok(state.retire(before, below, limit))).await
+    async fn retire(
+        &self,
+        before: UnixMillis,
+        below: &OperationId,
+        after: Option<&Retired>,
+        limit: usize,
+    ) -> Result<Retirement, Error> {
+        self.run(CommandKind::Purge, |state| Ok(state.retire(before, below, after, limit))).await
     }
 
     async fn put_session(&self, session: Session) -> Result<(), Error> {

@@ -18,7 +18,7 @@ const INSERT: &str = "INSERT INTO idempotency (
         principal, server, tool, key, digest, task_id, operation_id, owner
     ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
-const DELETE: &str =
+pub(super) const DELETE: &str =
     "DELETE FROM idempotency WHERE principal = ?1 AND server = ?2 AND tool = ?3 AND key = ?4";
 
 /// The row of a key.

@@ -1,9 +1,9 @@
 //! The next version of an operation whose task was purged, and its end when its evidence need not be kept any longer.
 
 use rusqlite::Connection;
-use taskgate_core::id::OperationId;
 use taskgate_core::operation;
 use taskgate_core::time::UnixMillis;
+use taskgate_store::Retired;
 use taskgate_store::codec::KeyColumns;
 use taskgate_store::codec::event::EventRow;
 use taskgate_store::law;
@@ -22,8 +22,8 @@ pub(crate) struct Settle {
 
 pub(crate) struct Retire {
     pub(crate) before: UnixMillis,
-    pub(crate) below: OperationId,
-    pub(crate) limit: usize,
+    /// What may go, as far as a reader saw a moment ago.
+    pub(crate) named: Vec<Retired>,
 }
 
 /// The operation last: its row says which the others are.
@@ -68,10 +68,15 @@ impl Command for Retire {
     const DOING: &'static str = "delete old evidence";
 
     fn run(&self, database: &Connection) -> Result<usize, Problem> {
-        let gone = row::retirable(database, self.before, &self.below, self.limit)?;
-        for entry in &gone {
-            if let Some(scope) = KeyColumns::of_entry(entry)
-                && keys::given_to(database, entry)?.is_none()
+        let mut deleted = 0;
+        for (principal, id) in &self.named {
+            let found = row::entry(database, principal, &id.0)?;
+            // Somebody may have looked into it meanwhile.
+            let Some(entry) = found.filter(|entry| entry.may_retire() && entry.updated < self.before) else {
+                continue;
+            };
+            if let Some(scope) = KeyColumns::of_entry(&entry)
+                && keys::given_to(database, &entry)?.is_none()
             {
                 keys::forget(database, &scope)?;
             }
@@ -82,7 +87,11 @@ impl Command for Retire {
                     entry.task.expose(),
                 ))?;
             }
+            deleted += 1;
         }
-        Ok(gone.len())
+        Ok(deleted)
     }
 }
+
+#[cfg(test)]
+mod tests;

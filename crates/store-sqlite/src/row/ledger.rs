@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
 use taskgate_core::operation::Stage;
 use taskgate_core::time::UnixMillis;
+use taskgate_store::Retired;
 use taskgate_store::codec::Place;
 use taskgate_store::codec::event::EventRow;
 use taskgate_store::ledger::{After, Busy, Happening, Held, KeptTask, LedgerEntry, Which};
@@ -83,14 +84,16 @@ pub(crate) const LEDGER_WAITING: &str = entries!(concat!(
     ORDER BY o.inquiry_since_ms, o.operation_id, o.principal LIMIT ?3"
 ));
 
-/// Ids grow with time: what is too young to go is not looked at.
-pub(crate) const LEDGER_RETIRABLE: &str = entries!(concat!(
-    "operation o",
-    with_task!(),
-    "WHERE o.principal = ?1 AND o.operation_id < ?2 AND (o.stage = 3 OR o.doubt IN (1, 2)) AND o.inquiry = 0
-        AND t.version IS NULL AND v.at_ms < ?3
-    ORDER BY o.operation_id LIMIT ?4"
-));
+/// Operations in a row, and of each whether it may go, as [`LedgerEntry::may_retire`] has it; the writer asks that. Ids grow with
+/// time: what is too young to go is not looked at.
+pub(crate) const RETIRABLE: &str = "SELECT o.operation_id,
+        CASE WHEN (o.stage = 3 OR o.doubt IN (1, 2)) AND o.inquiry = 0 THEN
+            (SELECT at_ms FROM task_event WHERE principal = o.principal AND task_id = o.task_id
+                ORDER BY version DESC LIMIT 1) < ?4
+            AND NOT EXISTS (SELECT 1 FROM task WHERE principal = o.principal AND task_id = o.task_id)
+        END
+    FROM operation o WHERE o.principal = ?1 AND o.operation_id > ?2 AND o.operation_id < ?3
+    ORDER BY o.operation_id LIMIT ?5";
 
 pub(crate) const HISTORY: &str = "SELECT version, kind, at_ms, body FROM task_event WHERE principal = ?1 AND task_id = ?2 ORDER BY version";
 
@@ -186,19 +189,49 @@ fn all(database: &Connection, after: Option<&After>, limit: usize) -> Result<Vec
     Ok(found)
 }
 
+/// What was found of [`RETIRABLE`].
+pub(crate) struct Retirable {
+    /// Those that may go.
+    pub(crate) named: Vec<Retired>,
+    /// The last that was looked at, if there are more.
+    pub(crate) next: Option<Retired>,
+}
+
+/// Looks at so many operations, and takes a step for each principal on the way.
 pub(crate) fn retirable(
     database: &Connection,
     before: UnixMillis,
     below: &OperationId,
+    after: Option<&Retired>,
     limit: usize,
-) -> Result<Vec<LedgerEntry>, Problem> {
-    let mut found = vec![];
-    for principal in principals(database)? {
-        found.extend(many(database, LEDGER_RETIRABLE, &[&principal, &below.0, &before.0, &at_most(limit)])?);
+) -> Result<Retirable, Problem> {
+    let mut named = vec![];
+    let mut last = after.cloned();
+    let mut left = limit;
+    let mut page = database.prepare_cached(RETIRABLE)?;
+    let mut behind = database.prepare_cached(NEXT_PRINCIPAL)?;
+    let mut principal = match after {
+        Some((principal, _)) => Some(principal.as_str().to_owned()),
+        None => behind.query_row([""], |row| row.get(0))?,
+    };
+    while let Some(whose) = principal {
+        let begin = last.as_ref().filter(|(last, _)| last.as_str() == whose).map_or("", |(_, id)| &*id.0);
+        // One more than is looked at says whether there are more.
+        let mut rows = page.query((&whose, begin.to_owned(), &below.0, before.0, at_most(left + 1)))?;
+        while let Some(row) = rows.next()? {
+            if left == 0 {
+                return Ok(Retirable { named, next: last });
+            }
+            left -= 1;
+            let place = (Principal::stored(whose.clone()), OperationId(row.get(0)?));
+            if row.get::<_, Option<bool>>(1)?.unwrap_or(false) {
+                named.push(place.clone());
+            }
+            last = Some(place);
+        }
+        principal = behind.query_row([&whose], |row| row.get(0))?;
     }
-    found.sort_by(|one, other| (&one.id, &one.principal).cmp(&(&other.id, &other.principal)));
-    found.truncate(limit);
-    Ok(found)
+    Ok(Retirable { named, next: None })
 }
 
 /// The workflows of which something is held that their names lead to.

@@ -20,7 +20,7 @@ use taskgate_store::conformance::sample::{self, Told, id, session, somebody, str
 use taskgate_store::ledger::{After, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Conflict, Key, KeyScope, Object, Observed, Record};
-use taskgate_store::{CreateError, Created, Join, Store, Whose};
+use taskgate_store::{CreateError, Created, Join, Retirement, Store, Whose};
 use taskgate_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -328,7 +328,15 @@ impl Twins {
             }
             Step::Retire { before, below, limit } => {
                 let (before, below) = (UnixMillis(before.into()), operation_id(below));
-                let _ = same!(self, store => store.retire(before, &below, limit.into()));
+                let mut after = None;
+                loop {
+                    match same!(self, store => store.retire(before, &below, after.as_ref(), limit.into())) {
+                        Ok(Retirement { next: Some(next), .. }) if after.as_ref() != Some(&next) => {
+                            after = Some(next)
+                        }
+                        Ok(_) | Err(_) => break,
+                    }
+                }
             }
             Step::PutSession { key, seen } => {
                 let session = session(&format!("session-{key}"), UnixMillis(seen.into()));

@@ -236,7 +236,15 @@ impl Player {
 
     async fn retire(&self, limit: usize) {
         let index = self.begin(|diary| &mut diary.retirements);
-        let count = self.store.retire(OLD_BEFORE, &old_below(), limit).await.unwrap();
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = self.store.retire(OLD_BEFORE, &old_below(), after.as_ref(), limit).await.unwrap();
+            count += page.deleted;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
         self.end(|diary| &mut diary.retirements, index, count);
     }
 

@@ -9,7 +9,7 @@ use taskgate_core::time::{Millis, UnixMillis};
 use super::Factory;
 use super::sample::{
     CREATED, EXPIRES, Told, attest, dispatch, fail, hand_off, intent, lose, probed, put, receive, reconcile,
-    record, somebody, stranger, succeed, tell,
+    record, retire, somebody, stranger, succeed, tell,
 };
 use crate::ledger::{Held, LedgerEntry, Which};
 use crate::record::{Conflict, Intent, Key, KeyScope, Record};
@@ -232,13 +232,21 @@ pub async fn r4_8_old_evidence_goes_and_what_is_open_stays(factory: &impl Factor
         let at = if text == "young" { far } else { NOW };
         tell(&store, &sent, at, told).await;
     }
-    assert_eq!(store.retire(far, &below, 9).await.expect("writable"), 0, "tasks are kept");
+    assert_eq!(retire(&store, far, &below).await, 0, "tasks are kept");
     assert_eq!(store.purge(AFTER + Millis::hours(1), 99).await.expect("writable"), 7);
-    assert_eq!(store.retire(NOW, &below, 9).await.expect("writable"), 0);
-    assert_eq!(store.retire(far, &below, 0).await.expect("writable"), 0);
-    assert_eq!(store.retire(far, &below, 1).await.expect("writable"), 1);
-    assert_eq!(store.retire(far, &below, 9).await.expect("writable"), 1);
-    assert_eq!(store.retire(far, &below, 9).await.expect("writable"), 0);
+    assert_eq!(retire(&store, NOW, &below).await, 0);
+    // One after the other is looked at, and what may not go is left behind.
+    let mut after = None;
+    let mut seen = vec![];
+    loop {
+        let looked = store.retire(far, &below, after.as_ref(), 1).await.expect("writable");
+        seen.push(looked.deleted);
+        after = looked.next;
+        let Some((_, last)) = &after else { break };
+        assert!(*last < below, "{last} is too young");
+    }
+    assert_eq!(seen, [0, 1, 1, 0, 0], "assumed, done, failed, lost, waits");
+    assert_eq!(retire(&store, far, &below).await, 0);
     assert_eq!(
         listed(&store, Which::All).await,
         ["op-young", "op-x-large", "op-waits", "op-lost", "op-assumed"]

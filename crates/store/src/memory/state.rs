@@ -12,7 +12,7 @@ use crate::codec::event::EventRow;
 use crate::law::{self, Breach};
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Conflict, Frame, Intent, Phase, Record, Session};
-use crate::{AppendError, CreateError, Created, Join, Unfetched, Whose};
+use crate::{AppendError, CreateError, Created, Join, Retired, Retirement, Unfetched, Whose};
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -394,12 +394,25 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn retire(&mut self, before: UnixMillis, below: &OperationId, limit: usize) -> usize {
-        let gone: Vec<_> = self
+    pub(super) fn retire(
+        &mut self,
+        before: UnixMillis,
+        below: &OperationId,
+        after: Option<&Retired>,
+        limit: usize,
+    ) -> Retirement {
+        let place = |entry: &LedgerEntry| (entry.principal.clone(), entry.id.clone());
+        let mut seen: Vec<_> = self
             .entries()
-            .filter(|entry| entry.may_retire() && entry.updated < before && entry.id < *below)
-            .take(limit)
+            .filter(|entry| entry.id < *below && after.is_none_or(|after| place(entry) > *after))
             .collect();
+        seen.sort_by_key(place);
+        let has_more = seen.len() > limit;
+        seen.truncate(limit);
+        let next =
+            seen.last().filter(|_| has_more).map(place).or_else(|| after.filter(|_| has_more).cloned());
+        let gone: Vec<_> =
+            seen.into_iter().filter(|entry| entry.may_retire() && entry.updated < before).collect();
         for entry in &gone {
             self.operations.remove(&(entry.id.clone(), entry.principal.clone()));
             self.events.remove(&(entry.principal.clone(), entry.task.clone()));
@@ -410,7 +423,7 @@ impl State {
             }
             self.frames.retain(|(principal, _), task| (principal, &*task) != (&entry.principal, &entry.task));
         }
-        gone.len()
+        Retirement { deleted: gone.len(), next }
     }
 
     pub(super) fn put_session(&mut self, session: Session) {
