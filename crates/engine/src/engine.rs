@@ -10,6 +10,7 @@ use taskgate_core::time::{Millis, UnixMillis};
 use taskgate_seeded::Bug;
 use taskgate_store::ledger::{Busy, LedgerEntry};
 use taskgate_store::record::{Call, Front, Observed, Record};
+use taskgate_store::summary::Summary;
 use taskgate_store::{AppendError, CreateError, Created, Join, Store, Whose};
 use tokio::sync::{SetOnce, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -571,7 +572,7 @@ impl Engine {
         Ok(Answered::Taken)
     }
 
-    /// Tasks, newest first.
+    /// Tasks, newest first, without their payloads (A-080 to A-085, R5.5).
     ///
     /// # Errors
     /// The store's.
@@ -580,10 +581,11 @@ impl Engine {
         whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
-    ) -> Result<Vec<Record>, taskgate_store::Error> {
-        let mut records = self.parts.store.list(whose, after, limit).await?;
-        records.retain(|record| !self.is_expired(record));
-        Ok(records)
+    ) -> Result<Vec<Summary>, taskgate_store::Error> {
+        let now = self.parts.clock.now();
+        let mut tasks = self.parts.store.list(whose, after, limit).await?;
+        tasks.retain(|summary| summary.task().expires().is_none_or(|expires| expires > now));
+        Ok(tasks)
     }
 
     /// Runs a step to its end even if the client that asked for it goes away: a row must never be left without

@@ -12,6 +12,7 @@ use taskgate_core::recovery::{Recovery, Survival, recover};
 use taskgate_core::task::{Command, Ending, Fault};
 use taskgate_seeded::Bug;
 use taskgate_store::record::Record;
+use taskgate_store::summary::Summary;
 
 use crate::drive::Start;
 use crate::engine::Engine;
@@ -20,7 +21,7 @@ use crate::ledger::{End, conclude};
 use crate::objects;
 use crate::slots::Waiting;
 
-/// Records read, and decided on, at a time; enough for commits to be shared.
+/// Tasks read, and decided on, at a time; enough for commits to be shared.
 const PAGE: usize = 256;
 
 /// What recovery found.
@@ -91,10 +92,10 @@ impl Engine {
         loop {
             let page = self.parts.store.unfinished(after, PAGE).await?;
             let Some(last) = page.last() else { break };
-            after = Some(last.id.clone());
+            after = Some(last.id().clone());
             let is_last_page = page.len() < PAGE;
             // Decisions that only need writing share their commits.
-            let mut fates = stream::iter(page.into_iter().map(|record| self.clone().found(record)))
+            let mut fates = stream::iter(page.into_iter().map(|summary| self.clone().found(summary)))
                 .buffer_unordered(PAGE);
             while let Some(fate) = fates.next().await {
                 match fate? {
@@ -143,7 +144,7 @@ impl Engine {
     }
 
     async fn take_up_one(self: &Arc<Self>, live: &Arc<Live>) -> Result<Recovery, taskgate_store::Error> {
-        let what = self.decide(&live.record());
+        let what = self.decide(&Summary::of(Record::clone(&live.record())));
         self.carry_out(what, live).await?;
         if !begins(what) {
             self.keep(live);
@@ -182,8 +183,17 @@ impl Engine {
         }
     }
 
-    async fn found(self: Arc<Self>, record: Record) -> Result<Fate, taskgate_store::Error> {
-        let what = self.decide(&record);
+    async fn found(self: Arc<Self>, summary: Summary) -> Result<Fate, taskgate_store::Error> {
+        let what = self.decide(&summary);
+        // Taken up with those whose tasks are gone: what was called with and what came of it need not be read for that.
+        if what == Recovery::Reconcile {
+            return Ok(Fate::Done(what));
+        }
+        let Some(record) = self.parts.store.load(summary.principal(), summary.id()).await? else {
+            // Nobody deletes what is unfinished.
+            tracing::error!(task = ?summary.id(), "recovery met a task that is gone");
+            return Ok(Fate::Done(what));
+        };
         let is_parked = begins(what) && !self.parts.backs.is_known(&record.call.server);
         let live = Arc::new(Live::new(Arc::new(record)));
         if begins(what) {
@@ -207,17 +217,17 @@ impl Engine {
 
     /// What the crash table says, unless nobody wants it any more: work that a promise cancelled is not begun again,
     /// though what it did is still found out where it can be. Nor is work whose client wished it stopped.
-    fn decide(&self, record: &Record) -> Recovery {
+    fn decide(&self, summary: &Summary) -> Recovery {
         let what = recover(
-            &record.operation,
-            self.parts.backs.survival(&record.call.server),
-            record.task.lifetime.created,
+            summary.operation(),
+            self.parts.backs.survival(summary.server()),
+            summary.created(),
             self.parts.limits.start_by,
-            record.deadline,
+            summary.deadline(),
             self.parts.clock.now(),
         );
-        let is_over = record.task.ending().is_some();
-        let is_wished = record.task.cancel_wished_at.is_some();
+        let is_over = summary.task().ending().is_some();
+        let is_wished = summary.task().cancel_wished_at.is_some();
         let is_unwanted = (is_over || is_wished) && !taskgate_seeded::is(Bug::CancelIgnored);
         match what {
             Recovery::Send if is_over => Recovery::GiveUpUnsent,

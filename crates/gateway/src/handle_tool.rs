@@ -9,8 +9,9 @@ use taskgate_engine::Handle;
 use taskgate_engine::back::Reply as Answer;
 use taskgate_engine::engine::Answered;
 use taskgate_store::record::Record;
+use taskgate_store::summary::Summary;
 use taskgate_wire::answer;
-use taskgate_wire::dialect::{a, fault_error};
+use taskgate_wire::dialect::{View, a, fault_error};
 use taskgate_wire::json::{self, Object, string_literal};
 use taskgate_wire::rpc_error::RpcError;
 use taskgate_wire::text::SafeText;
@@ -27,7 +28,7 @@ use crate::pages::pages;
 use crate::reply::{Reply, delivered};
 use crate::results::{self, Tool};
 use crate::tasks_a;
-use crate::view::view;
+use crate::view::{outline, view};
 use crate::wait::JOINED;
 
 /// Its name. A server's tool of the same name is hidden where ours is shown.
@@ -324,19 +325,23 @@ async fn list(exchange: &Exchange, arguments: &Object<'_>) -> Result<Bytes, Fail
     };
     let lines: Vec<String> = records
         .iter()
-        .map(|record| {
+        .map(|summary| {
             format!(
                 "{} {}{} {} {}",
-                record.id.expose(),
-                a::status(&record.task).as_str(),
-                if record.is_unfetched() { ", its result has not been fetched," } else { "" },
-                time::write(record.task.lifetime.created),
-                SafeText::new(&record.call.tool, 80)
+                summary.id().expose(),
+                a::status(summary.task()).as_str(),
+                if summary.is_unfetched() { ", its result has not been fetched," } else { "" },
+                time::write(summary.created()),
+                SafeText::new(summary.tool(), 80)
             )
         })
         .collect();
     let words = if lines.is_empty() { "There are no tasks.".to_owned() } else { lines.join("\n") };
-    let tasks: Vec<String> = records.iter().map(|record| fields(gateway, record, &[])).collect();
+    let shown = |summary: &Summary| {
+        let fetched = (summary.has_frame() && summary.is_returned()).then(|| !summary.is_unfetched());
+        fields(&outline(&gateway.engine, summary), summary.tool(), fetched, &[])
+    };
+    let tasks: Vec<String> = records.iter().map(shown).collect();
     let mut structured = format!("{{\"taskgate\":{{\"tasks\":[{}]", tasks.join(","));
     if let Some(next) = next {
         structured.push_str(&format!(",\"nextCursor\":{}", string_literal(&next)));
@@ -390,22 +395,23 @@ fn reply_form(kind: QuestionKind) -> &'static str {
 }
 
 fn structured(gateway: &Gateway, record: &Record, more: &[(&str, String)]) -> String {
-    format!("{{\"taskgate\":{}}}", fields(gateway, record, more))
+    let fetched = (record.call.frame.is_some() && record.is_returned()).then(|| !record.is_unfetched());
+    format!("{{\"taskgate\":{}}}", fields(&view(&gateway.engine, record), &record.call.tool, fetched, more))
 }
 
-fn fields(gateway: &Gateway, record: &Record, more: &[(&str, String)]) -> String {
-    let view = view(&gateway.engine, record);
+/// What is said of a task: `fetched` where it is noted whether its result was.
+fn fields(view: &View<'_>, tool: &str, fetched: Option<bool>, more: &[(&str, String)]) -> String {
     let mut out = format!(
         "{{\"taskId\":\"{}\",\"status\":\"{}\",\"tool\":{},\"createdAt\":\"{}\",\"lastUpdatedAt\":\"{}\",\"ttlMs\":{},\"pollIntervalMs\":{}",
-        record.id.expose(),
-        a::status(&record.task).as_str(),
-        string_literal(&record.call.tool),
+        view.id.expose(),
+        a::status(view.task).as_str(),
+        string_literal(tool),
         time::write(view.created),
         time::write(view.updated),
-        record.task.ttl(view.now).0,
+        view.task.ttl(view.now).0,
         view.poll.0,
     );
-    if let Some(asked) = record.task.outstanding() {
+    if let Some(asked) = view.task.outstanding() {
         let questions: Vec<String> = asked
             .questions()
             .iter()
@@ -420,8 +426,8 @@ fn fields(gateway: &Gateway, record: &Record, more: &[(&str, String)]) -> String
             .collect();
         out.push_str(&format!(",\"questions\":[{}]", questions.join(",")));
     }
-    if record.call.frame.is_some() && record.is_returned() {
-        out.push_str(&format!(",\"fetched\":{}", !record.is_unfetched()));
+    if let Some(fetched) = fetched {
+        out.push_str(&format!(",\"fetched\":{fetched}"));
     }
     for (name, value) in more {
         out.push_str(&format!(",\"{name}\":{value}"));

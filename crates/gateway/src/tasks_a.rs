@@ -9,6 +9,7 @@ use taskgate_engine::Handle;
 use taskgate_engine::engine::CancelError;
 use taskgate_store::Whose;
 use taskgate_store::record::Record;
+use taskgate_store::summary::Summary;
 use taskgate_wire::dialect::a::{self, TaskResult};
 use taskgate_wire::dialect::task_id;
 use taskgate_wire::id::RequestId;
@@ -26,7 +27,7 @@ use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::results::{self, Tool};
 use crate::session::Session;
-use crate::view::view;
+use crate::view::{outline, view};
 
 /// How long a cursor holds.
 const CURSOR_LIFE: Millis = Millis::hours(24);
@@ -135,7 +136,7 @@ pub(crate) async fn promise(exchange: &Exchange, id: &TaskId) -> Result<Arc<Reco
 pub(crate) async fn list(exchange: &Exchange) -> Result<Reply, Failure> {
     let (records, next) = page(exchange, exchange.request.param("cursor")).await?;
     let engine = &exchange.gateway.engine;
-    let tasks: Vec<_> = records.iter().map(|record| a::task(&view(engine, record))).collect();
+    let tasks: Vec<_> = records.iter().map(|summary| a::task(&outline(engine, summary))).collect();
     let result = a::list_result(&tasks, next.as_deref());
     Ok(Reply::result(exchange.request.id(), text(&result)))
 }
@@ -145,7 +146,7 @@ pub(crate) async fn list(exchange: &Exchange) -> Result<Reply, Failure> {
 pub(crate) async fn page(
     exchange: &Exchange,
     cursor: Option<&str>,
-) -> Result<(Vec<Record>, Option<String>), Failure> {
+) -> Result<(Vec<Summary>, Option<String>), Failure> {
     let gateway = &exchange.gateway;
     let now = gateway.engine.clock().now();
     let (principal, policy) = (&exchange.principal, &exchange.policy);
@@ -174,9 +175,9 @@ pub(crate) async fn page(
     Ok((records, next))
 }
 
-fn write_place(record: &Record) -> Vec<u8> {
-    let mut place = record.task.lifetime.created.0.to_be_bytes().to_vec();
-    place.extend_from_slice(record.id.expose().as_bytes());
+fn write_place(summary: &Summary) -> Vec<u8> {
+    let mut place = summary.created().0.to_be_bytes().to_vec();
+    place.extend_from_slice(summary.id().expose().as_bytes());
     place
 }
 

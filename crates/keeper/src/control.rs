@@ -318,7 +318,7 @@ impl Keeper {
         let calls = |server: &ServerName| {
             recent
                 .iter()
-                .filter(|record| record.call.server == *server && record.phase() == Phase::Unfinished)
+                .filter(|summary| summary.server() == server && summary.phase() == Phase::Unfinished)
                 .count()
         };
         let state = self.state.lock();

@@ -13,6 +13,7 @@ use taskgate_engine::Engine;
 use taskgate_engine::engine::CancelError;
 use taskgate_store::Whose;
 use taskgate_store::record::Record;
+use taskgate_store::summary::Summary;
 
 use crate::control::{OfStore, Outcome, PAGE_MAX, Questions, Task};
 
@@ -29,12 +30,12 @@ impl Desk {
     pub(crate) async fn answer(&self, questions: &mut Questions, asked: OfStore) -> io::Result<()> {
         match asked {
             OfStore::Tasks { after, limit } => questions.say(&self.tasks(after, limit).await).await,
-            OfStore::Task { id } => questions.say(&self.find(&id).await.map(|record| task(&record))).await,
+            OfStore::Task { id } => questions.say(&self.find(&id).await.map(|summary| task(&summary))).await,
             OfStore::Outcome { id } => {
-                questions.say(&self.find(&id).await.map(|record| outcome(&record))).await
+                questions.say(&self.load(&id).await.map(|record| outcome(&record))).await
             }
             OfStore::Cancel { id } => {
-                questions.say(&self.cancel(&id).await.map(|record| task(&record))).await
+                questions.say(&self.cancel(&id).await.map(|record| task(&Summary::of(record)))).await
             }
             OfStore::Operations(wanted) => questions.say(&self.operations(wanted).await).await,
             OfStore::Operation { id } => questions.say(&self.operation(&id).await).await,
@@ -46,11 +47,11 @@ impl Desk {
     async fn tasks(&self, after: Option<(i64, String)>, limit: usize) -> Result<Vec<Task>, String> {
         let after = after.and_then(|(created, id)| Some((UnixMillis(created), TaskId::parse(&id).ok()?)));
         let listed = self.engine.list(Whose::Everyone, after, limit.min(PAGE_MAX)).await;
-        listed.map(|records| records.iter().map(task).collect()).map_err(|error| error.to_string())
+        listed.map(|tasks| tasks.iter().map(task).collect()).map_err(|error| error.to_string())
     }
 
     /// Finds a task by its id, or by the first characters of one.
-    async fn find(&self, id: &str) -> Result<Record, String> {
+    async fn find(&self, id: &str) -> Result<Summary, String> {
         let unknown = || format!("no task {id:?} is kept; `taskgate tasks` lists them");
         let mut after = None;
         let mut found = Vec::new();
@@ -60,14 +61,14 @@ impl Desk {
                 .list(Whose::Everyone, after, PAGE_MAX)
                 .await
                 .map_err(|error| error.to_string())?;
-            let last = page.last().map(|record| (record.task.lifetime.created, record.id.clone()));
+            let last = page.last().map(|summary| (summary.created(), summary.id().clone()));
             let is_last = page.len() < PAGE_MAX;
-            for record in page {
-                if record.id.expose() == id {
-                    return Ok(record);
+            for summary in page {
+                if summary.id().expose() == id {
+                    return Ok(summary);
                 }
-                if record.id.expose().starts_with(id) {
-                    found.push(record);
+                if summary.id().expose().starts_with(id) {
+                    found.push(summary);
                 }
             }
             if is_last || last.is_none() {
@@ -76,16 +77,23 @@ impl Desk {
             after = last;
         }
         match (found.pop(), found.is_empty()) {
-            (Some(record), true) => Ok(record),
+            (Some(summary), true) => Ok(summary),
             (Some(_), false) => Err(format!("several tasks begin with {id:?}; write more of the id")),
             (None, _) => Err(unknown()),
         }
     }
 
+    /// The same with its payloads.
+    async fn load(&self, id: &str) -> Result<Record, String> {
+        let summary = self.find(id).await?;
+        let loaded = self.engine.store().load(summary.principal(), summary.id()).await;
+        loaded.map_err(|error| error.to_string())?.ok_or_else(|| format!("no task {id:?} is kept any more"))
+    }
+
     async fn cancel(&self, id: &str) -> Result<Record, String> {
-        let record = self.find(id).await?;
+        let summary = self.find(id).await?;
         let rule = taskgate_core::task::CancelRule::Wish;
-        match self.engine.cancel(&record.principal, &record.id, rule).await {
+        match self.engine.cancel(summary.principal(), summary.id(), rule).await {
             Ok(Some(record)) => Ok((*record).clone()),
             Ok(None) => Err(format!("no task {id:?} is kept")),
             Err(CancelError::AlreadyOver(record)) => Ok((*record).clone()),
@@ -94,8 +102,8 @@ impl Desk {
     }
 }
 
-fn task(record: &Record) -> Task {
-    let (state, message) = match &record.task.state {
+fn task(summary: &Summary) -> Task {
+    let (state, message) = match &summary.task().state {
         State::Working => ("working", None),
         State::InputRequired(_) => ("input_required", None),
         State::Over { ending, .. } => match ending {
@@ -109,15 +117,15 @@ fn task(record: &Record) -> Task {
         },
     };
     Task {
-        id: record.id.expose().to_owned(),
+        id: summary.id().expose().to_owned(),
         state: state.to_owned(),
-        tool: record.call.tool.clone(),
-        server: record.call.server.0.clone(),
-        scope: record.principal.as_str().to_owned(),
-        created_ms: record.task.lifetime.created.0,
-        updated_ms: record.updated.0,
+        tool: summary.tool().to_owned(),
+        server: summary.server().0.clone(),
+        scope: summary.principal().as_str().to_owned(),
+        created_ms: summary.created().0,
+        updated_ms: summary.updated().0,
         // Of a call that came by no pipe nobody can tell.
-        fetched: (record.is_returned() && record.notes_fetch()).then(|| record.fetched.is_some()),
+        fetched: (summary.is_returned() && summary.notes_fetch()).then(|| summary.fetched().is_some()),
         message,
     }
 }

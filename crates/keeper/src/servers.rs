@@ -318,10 +318,10 @@ impl Keeper {
                 // Nobody knows: it is asked again.
                 return true;
             };
-            if page.iter().any(|record| record.call.server == *server) {
+            if page.iter().any(|summary| summary.server() == server) {
                 return true;
             }
-            let last = page.last().map(|record| record.id.clone());
+            let last = page.last().map(|summary| summary.id().clone());
             if page.len() < LOOK_PAGE || last.is_none() {
                 return false;
             }

@@ -10,7 +10,8 @@ use taskgate_store::breakdown::Breakdown;
 use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::memory::MemoryStore;
 use taskgate_store::record::{Change, Record, Session};
-use taskgate_store::{AppendError, CreateError, Created, Error, Join, Store, Unfetched, Whose};
+use taskgate_store::summary::Summary;
+use taskgate_store::{AppendError, CreateError, Created, Error, Join, Retirement, Store, Unfetched, Whose};
 
 /// What becomes of commands on their way to a store, and of its answers on theirs.
 pub trait Way: Send + Sync + 'static {
@@ -40,7 +41,7 @@ pub enum Done {
     /// These were purged, as expired by `now`.
     Purged {
         /// As they were.
-        gone: Vec<Record>,
+        gone: Vec<Summary>,
         /// The time by which they had to be expired.
         now: UnixMillis,
     },
@@ -128,7 +129,7 @@ impl<W: Way> Store for Around<W> {
         whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Vec<Summary>, Error> {
         self.way.read(self.store.list(whose, after, limit)).await
     }
     async fn fetched(&self, principal: &Principal, id: &TaskId, at: UnixMillis) -> Result<(), Error> {
@@ -141,7 +142,7 @@ impl<W: Way> Store for Around<W> {
     async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error> {
         self.way.read(self.store.unfetched(principal, now)).await
     }
-    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {
+    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Summary>, Error> {
         self.way.read(self.store.unfinished(after, limit)).await
     }
     async fn purge(&self, now: UnixMillis, limit: usize) -> Result<usize, Error> {
@@ -151,7 +152,7 @@ impl<W: Way> Store for Around<W> {
                 let before = kept().await?;
                 let purged = self.store.purge(now, limit).await?;
                 let after = kept().await?;
-                let is_gone = |record: &Record| !after.iter().any(|kept| kept.id == record.id);
+                let is_gone = |known: &Summary| !after.iter().any(|kept| kept.id() == known.id());
                 let gone = before.into_iter().filter(is_gone).collect();
                 self.way.hears(Done::Purged { gone, now });
                 Ok(purged)
@@ -187,7 +188,7 @@ impl<W: Way> Store for Around<W> {
         below: &OperationId,
         after: Option<&taskgate_store::Retired>,
         limit: usize,
-    ) -> Result<taskgate_store::Retirement, Error> {
+    ) -> Result<Retirement, Error> {
         self.way
             .write("retire", async {
                 let kept = || self.store.operations(Which::All, None, ALL);

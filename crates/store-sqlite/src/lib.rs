@@ -31,6 +31,7 @@ use taskgate_core::time::UnixMillis;
 use taskgate_store::breakdown::Breakdown;
 use taskgate_store::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use taskgate_store::record::{Change, Record, Session};
+use taskgate_store::summary::Summary;
 use taskgate_store::{
     AppendError, CreateError, Created, Error, Join, Retired, Retirement, Store, Unfetched, Whose,
 };
@@ -130,11 +131,11 @@ impl Store for SqliteStore {
         whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Vec<Summary>, Error> {
         self.readers.read("list tasks", |database| row::list(database, whose, after, limit))
     }
 
-    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {
+    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Summary>, Error> {
         self.readers.read("read unfinished tasks", |database| row::unfinished(database, after, limit))
     }
 

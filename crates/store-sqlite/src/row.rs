@@ -4,7 +4,7 @@ mod cursor;
 pub(crate) mod ledger;
 
 use bytes::Bytes;
-use rusqlite::{Connection, Row, ToSql, params_from_iter};
+use rusqlite::{Connection, Row, Rows, ToSql, params_from_iter};
 use taskgate_core::id::{OperationId, Principal, ServerName, TaskId, WorkflowName};
 use taskgate_core::operation::Operation;
 use taskgate_core::task::{Question, QuestionKey};
@@ -12,6 +12,7 @@ use taskgate_core::time::UnixMillis;
 use taskgate_store::codec::columns::{OperationColumns, TaskColumns};
 use taskgate_store::codec::{self, Place, QuestionPhase};
 use taskgate_store::record::{Call, Intent, Key, Object, Observed, Record, Session};
+use taskgate_store::summary::Summary;
 use taskgate_store::{Unfetched, Whose};
 
 use crate::fault::Problem;
@@ -31,10 +32,10 @@ macro_rules! operation_columns {
 }
 use operation_columns;
 
-/// Everything that makes a record but its questions, in the order in which [`read`] takes it. The operation and the
-/// params cannot be missing; if they are, that is for `read` to find and not for a join to hide.
-macro_rules! records {
-    ($from_where:literal) => {
+/// Everything that makes a record but its questions, in the order in which [`read`] takes it; `$payloads` are its two, and from where
+/// they come. The operation and the params cannot be missing; if they are, that is for `read` to find and not for a join to hide.
+macro_rules! rows {
+    ($payloads:literal, $from:literal, $from_where:literal) => {
         concat!(
             "SELECT t.task_id, t.principal, t.version, t.front, t.server, t.tool, t.digest,
                 t.offers, t.asking, t.state, t.ending, t.ending_text, t.ended_ms, t.cancel_wished_ms, t.message,
@@ -42,11 +43,39 @@ macro_rules! records {
                 t.updated_ms, t.fetched_ms, t.seen_status, t.seen_updated_at, t.next_look_ms, t.questions, t.operation_id,
                 ",
             operation_columns!(),
-            ", o.frame, p.bytes, e.bytes
-            FROM task t
-            LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id
-            LEFT JOIN payload p ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 0
+            ", o.frame, ",
+            $payloads,
+            " FROM task t
+            LEFT JOIN operation o ON o.principal = t.principal AND o.operation_id = t.operation_id ",
+            $from,
+            $from_where
+        )
+    };
+}
+
+/// Whole records.
+macro_rules! records {
+    ($from_where:literal) => {
+        rows!(
+            "p.bytes, e.bytes",
+            "LEFT JOIN payload p ON p.principal = t.principal AND p.task_id = t.task_id AND p.part = 0
             LEFT JOIN payload e ON e.principal = t.principal AND e.task_id = t.task_id AND e.part = 1 ",
+            $from_where
+        )
+    };
+}
+
+/// Records without their payloads: of errors alone it is asked how long they are, which reads no more than the length, and only those
+/// that are short are read ([`Summary::SAID_BYTES_MAX`], [`EndingKind::ReturnedError`], [`EndingKind::Raised`]).
+///
+/// [`EndingKind::ReturnedError`]: taskgate_store::codec::columns::EndingKind::ReturnedError
+/// [`EndingKind::Raised`]: taskgate_store::codec::columns::EndingKind::Raised
+macro_rules! summaries {
+    ($from_where:literal) => {
+        rows!(
+            "x'', CASE WHEN length(e.bytes) <= 4096 THEN e.bytes ELSE x'' END",
+            "LEFT JOIN payload e ON t.ending IN (2, 3)
+                AND e.principal = t.principal AND e.task_id = t.task_id AND e.part = 1 ",
             $from_where
         )
     };
@@ -54,17 +83,17 @@ macro_rules! records {
 
 pub(crate) const LOAD: &str = records!("WHERE t.principal = ?1 AND t.task_id = ?2");
 
-pub(crate) const LIST_SERVER: &str = records!(
+pub(crate) const LIST_SERVER: &str = summaries!(
     "WHERE t.principal = ?4 AND t.server = ?5 AND (t.created_ms, t.task_id) < (?1, ?2)
     ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?3"
 );
 
-pub(crate) const LIST_PRINCIPAL: &str = records!(
+pub(crate) const LIST_PRINCIPAL: &str = summaries!(
     "WHERE t.principal = ?4 AND (t.created_ms, t.task_id) < (?1, ?2)
     ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?3"
 );
 
-pub(crate) const LIST_EVERYONE: &str = records!(
+pub(crate) const LIST_EVERYONE: &str = summaries!(
     "WHERE (t.created_ms, t.task_id) < (?1, ?2) ORDER BY t.created_ms DESC, t.task_id DESC LIMIT ?3"
 );
 
@@ -74,7 +103,7 @@ pub(crate) const UNFETCHED: &str = "SELECT count(*) FILTER (WHERE state < 2),
     FROM task INDEXED BY task_same_call WHERE principal = ?1 AND takes_same_call > 0";
 
 pub(crate) const UNFINISHED: &str =
-    records!("WHERE t.phase = 0 AND t.task_id > ?1 ORDER BY t.task_id, t.principal LIMIT ?2");
+    summaries!("WHERE t.phase = 0 AND t.task_id > ?1 ORDER BY t.task_id, t.principal LIMIT ?2");
 
 const QUESTIONS: &str = "SELECT key, phase, kind, params, back_key FROM input_request
     WHERE principal = ?1 AND task_id = ?2 AND phase < 2";
@@ -104,7 +133,7 @@ pub(crate) fn list(
     whose: Whose<'_>,
     after: Option<(UnixMillis, TaskId)>,
     limit: usize,
-) -> Result<Vec<Record>, Problem> {
+) -> Result<Vec<Summary>, Problem> {
     let (created, id) = match &after {
         Some((created, id)) => (created.0, id.expose()),
         None => (i64::MAX, BEHIND_IDS),
@@ -119,11 +148,7 @@ pub(crate) fn list(
     let whose = [&principal, &server].into_iter().flatten().map(|text| text as &dyn ToSql);
     let mut statement = database.prepare_cached(sql)?;
     let mut rows = statement.query(params_from_iter(page.into_iter().chain(whose)))?;
-    let mut records = vec![];
-    while let Some(row) = rows.next()? {
-        records.push(read(database, row)?);
-    }
-    Ok(records)
+    summaries(database, &mut rows)
 }
 
 pub(crate) fn unfetched(
@@ -142,15 +167,19 @@ pub(crate) fn unfinished(
     database: &Connection,
     after: Option<TaskId>,
     limit: usize,
-) -> Result<Vec<Record>, Problem> {
+) -> Result<Vec<Summary>, Problem> {
     let after = after.as_ref().map_or("", TaskId::expose);
     let mut statement = database.prepare_cached(UNFINISHED)?;
     let mut rows = statement.query((after, at_most(limit)))?;
-    let mut records = vec![];
+    summaries(database, &mut rows)
+}
+
+fn summaries(database: &Connection, rows: &mut Rows<'_>) -> Result<Vec<Summary>, Problem> {
+    let mut summaries = vec![];
     while let Some(row) = rows.next()? {
-        records.push(read(database, row)?);
+        summaries.push(Summary::of(read(database, row)?));
     }
-    Ok(records)
+    Ok(summaries)
 }
 
 pub(crate) fn session(database: &Connection, key: &str) -> Result<Option<Session>, Problem> {

@@ -108,6 +108,7 @@ macro_rules! conformance {
             }
             list {
                 a_080_pages_neither_repeat_nor_skip
+                r5_5_a_list_and_a_walk_hold_no_payloads
                 a_082_equal_times_are_told_apart_by_id
                 r6_1_a_list_shows_one_principal_and_one_server
                 design_4_a_list_shows_one_principal_or_everyone

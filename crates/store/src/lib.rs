@@ -5,6 +5,7 @@
 //! [`conformance`] tells all of them the same story.
 //!
 //! - [`record`]: what is kept of a task with its operation, and of a session
+//! - [`summary`]: a record without its payloads
 //! - [`ledger`]: operations as they are read, whether their task is kept or not
 //! - [`codec`]: how the SQL twins put that into columns and the log
 //! - [`law`]: what no store lets happen to a record, whoever asks
@@ -19,6 +20,7 @@ pub mod law;
 pub mod ledger;
 pub mod memory;
 pub mod record;
+pub mod summary;
 
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use taskgate_core::time::UnixMillis;
 use crate::breakdown::Breakdown;
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
+use crate::summary::Summary;
 
 /// A durable home for records.
 ///
@@ -93,7 +96,7 @@ pub trait Store: Send + Sync + 'static {
     /// counted.
     async fn unfetched(&self, principal: &Principal, now: UnixMillis) -> Result<Unfetched, Error>;
 
-    /// Reads tasks, newest first, from behind `after` on.
+    /// Reads tasks without their payloads (R5.5), newest first, from behind `after` on.
     ///
     /// The order is (created, id), both falling, so that pages neither repeat nor skip.
     async fn list(
@@ -101,11 +104,11 @@ pub trait Store: Send + Sync + 'static {
         whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
-    ) -> Result<Vec<Record>, Error>;
+    ) -> Result<Vec<Summary>, Error>;
 
-    /// Reads the records that are not finished, in the order of their ids, from behind `after` on: the task is not
+    /// Reads the records that are not finished, without their payloads, in the order of their ids, from behind `after` on: the task is not
     /// over, or its operation is prepared, dispatched or observed. Recovery asks for them.
-    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error>;
+    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Summary>, Error>;
 
     /// Deletes up to `limit` tasks that expired before `now`, the first expired first: the protocol record, its
     /// questions and payloads. Its operation, events and idempotency row stay (R4.8). A task whose operation is

@@ -22,6 +22,7 @@ use crate::breakdown::Breakdown;
 use crate::codec::event::EventRow;
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Record, Session};
+use crate::summary::Summary;
 use crate::{AppendError, CreateError, Created, Error, Join, Retired, Retirement, Store, Unfetched, Whose};
 
 /// The name of it in errors.
@@ -188,11 +189,11 @@ impl Store for MemoryStore {
         whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Vec<Summary>, Error> {
         self.run(CommandKind::Read, |state| Ok(state.list(whose, after, limit))).await
     }
 
-    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Record>, Error> {
+    async fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Summary>, Error> {
         self.run(CommandKind::Read, |state| Ok(state.unfinished(after, limit))).await
     }
 

@@ -129,8 +129,9 @@ async fn read(path: &Path) -> (Vec<Entry>, Vec<String>) {
     loop {
         let page = store.list(Whose::Everyone, after.clone(), 500).await.unwrap();
         let Some(last) = page.last() else { break };
-        after = Some((last.task.lifetime.created, last.id.clone()));
-        for record in page {
+        after = Some((last.created(), last.id().clone()));
+        for listed in page {
+            let record = store.load(listed.principal(), listed.id()).await.unwrap().unwrap();
             if record.phase() == Phase::Unfinished {
                 unfinished.push(record.operation_id.0.clone());
             }

@@ -57,7 +57,7 @@ async fn inv_45_a_call_of_which_the_store_cannot_say_in_time_whether_it_is_recor
     // It was recorded; its task ends as what it is, though nobody was told of it.
     let id = loop {
         match stage.store.list(taskgate_store::Whose::Everyone, None, 9).await {
-            Ok(records) => break records[0].id.clone(),
+            Ok(listed) => break listed[0].id().clone(),
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };

@@ -68,7 +68,7 @@ async fn design_4_work_of_a_server_that_is_not_there_waits_for_it() {
     assert_eq!(counts(&stage), (1, 0));
     assert!(stage.read(&id).await.task.ending().is_none());
     let listed = stage.engine.list(Whose::Principal(&me()), None, 9).await.unwrap();
-    assert_eq!(listed.first().map(|record| &record.id), Some(&id));
+    assert_eq!(listed.first().map(|summary| summary.id()), Some(&id));
     // Another server's coming is nothing to it.
     let other = ServerName("other".to_owned());
     assert_eq!(stage.engine.take_up(&other).await.unwrap(), Recovered::default());

@@ -237,8 +237,8 @@ async fn design_4_a_result_that_nobody_fetched_answers_the_same_call_once() {
     rig.fake.has_called(1).await;
     host.leave().await;
     rig.fake.gate.open();
-    let records = rig.store.list(Whose::Principal(&agent()), None, 9).await.unwrap();
-    over(&rig, records[0].id.expose()).await;
+    let listed = rig.store.list(Whose::Principal(&agent()), None, 9).await.unwrap();
+    over(&rig, listed[0].id().expose()).await;
 
     let (mut host, _) = Client::open(&rig, json!({})).await;
     let (result, delivers) = host.tool("slow", json!({"n": 1}), frame(12)).await;
@@ -249,8 +249,8 @@ async fn design_4_a_result_that_nobody_fetched_answers_the_same_call_once() {
         words.ends_with("nothing was started a second time. To have it done again, call again."),
         "{words}"
     );
-    assert_eq!(result["_meta"]["taskgate/joined"], records[0].id.expose());
-    assert_eq!(delivers.as_ref(), Some(&records[0].id));
+    assert_eq!(result["_meta"]["taskgate/joined"], listed[0].id().expose());
+    assert_eq!(delivers.as_ref(), Some(listed[0].id()));
     assert_eq!(rig.fake.calls.lock().len(), 1);
 
     // The message arrived: from now on it is done again.

@@ -545,7 +545,11 @@ impl Rig {
     /// The records of the anonymous caller.
     pub(crate) async fn records(&self) -> Vec<Record> {
         let (me, fake) = (Principal::anonymous(), ServerName("fake".to_owned()));
-        self.store.list(Whose::Server(&me, &fake), None, 100).await.unwrap()
+        let mut records = vec![];
+        for listed in self.store.list(Whose::Server(&me, &fake), None, 100).await.unwrap() {
+            records.extend(self.store.load(&me, listed.id()).await.unwrap());
+        }
+        records
     }
 
     pub(crate) async fn record(&self, id: &str) -> Option<Record> {

@@ -121,7 +121,7 @@ fn design_3_the_steps_say_of_old_records_what_the_same_call_joins() {
     let all = crate::row::unfinished(&database, None, 9).unwrap();
     assert_eq!(all.len(), 2);
     for record in all {
-        assert_eq!((record.principal, record.call.frame, record.fetched), (somebody.clone(), None, None));
+        assert_eq!((record.principal(), record.has_frame(), record.fetched()), (&somebody, false, None));
     }
     // Nobody knows who was given the result of a call by no frame; it is none that the next same call is told.
     let done = taskgate_store::conformance::sample::id("done");

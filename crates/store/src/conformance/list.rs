@@ -1,11 +1,18 @@
 //! Listing one principal's tasks.
 
+use bytes::Bytes;
 use taskgate_core::id::ServerName;
+use taskgate_core::operation::{self, Doubt};
+use taskgate_core::task::Ending;
 use taskgate_core::time::UnixMillis;
 
 use super::Factory;
-use super::sample::{CREATED, dispatch, ids, put, record, server, somebody, stranger, succeed, tell};
+use super::sample::{
+    CREATED, Told, assert_kept, dispatch, end, ids, put, reconcile, record, server, somebody, stranger,
+    succeed, tell,
+};
 use crate::record::Record;
+use crate::summary::Summary;
 use crate::{Store, Whose};
 
 fn made(text: &str, at: i64) -> Record {
@@ -19,9 +26,9 @@ async fn pages(store: &impl Store, whose: Whose<'_>, size: usize) -> Vec<String>
     let mut after = None;
     loop {
         let page = store.list(whose, after, size).await.expect("readable");
-        seen.extend(page.iter().map(|record| record.id.expose().to_owned()));
+        seen.extend(page.iter().map(|summary| summary.id().expose().to_owned()));
         match page.last() {
-            Some(last) => after = Some((last.task.lifetime.created, last.id.clone())),
+            Some(last) => after = Some((last.created(), last.id().clone())),
             None => return seen,
         }
     }
@@ -48,8 +55,46 @@ pub async fn a_080_pages_neither_repeat_nor_skip(factory: &impl Factory) {
     let after = Some((UnixMillis(4), made("d", 4).id));
     let second = store.list(Whose::Server(&somebody(), &server()), after, 2).await.expect("readable");
     assert_eq!(ids(&second), ["c", "b"]);
-    assert_eq!(second.first(), Some(&over), "a list shows whole records");
+    assert_eq!(second.first(), Some(&Summary::of(over)));
     assert_eq!(store.list(Whose::Server(&somebody(), &server()), None, 0).await.expect("readable"), []);
+}
+
+/// But what an error says, if it is short: why a task failed is shown beside it.
+pub async fn r5_5_a_list_and_a_walk_hold_no_payloads(factory: &impl Factory) {
+    let store = factory.fresh().await;
+    let long = || Bytes::from(vec![b'x'; Summary::SAID_BYTES_MAX + 1]);
+    let short = || Bytes::from(vec![b'x'; Summary::SAID_BYTES_MAX]);
+    let raised = |error| end(Ending::Raised { error });
+    let returned = |result, is_error| end(Ending::Returned { result, is_error });
+    for (text, ending, kept) in [
+        ("e-returned", returned(short(), false), 0),
+        ("d-error", returned(short(), true), Summary::SAID_BYTES_MAX),
+        ("c-long-error", returned(long(), true), 0),
+        ("b-raised", raised(short()), Summary::SAID_BYTES_MAX),
+        ("a-long-raised", raised(long()), 0),
+    ] {
+        let mut record = record(text);
+        record.call.params = long();
+        put(&store, &record).await;
+        let sent = tell(&store, &record, CREATED, vec![dispatch()]).await;
+        // It is asked after, so a walk over what is unfinished finds it too.
+        let lost = Told::Operation(operation::Command::Lose(Doubt::AnswerLost));
+        let over = tell(&store, &sent, CREATED, vec![lost, ending, reconcile()]).await;
+        for found in [
+            store.list(Whose::Everyone, None, 9).await.expect("readable"),
+            store.unfinished(None, 9).await.expect("readable"),
+        ] {
+            let found = found.into_iter().find(|found| *found.id() == over.id).expect("it is there");
+            assert_eq!(found, Summary::of(over.clone()), "{text}");
+            let held = match found.task().ending() {
+                Some(Ending::Returned { result: held, .. } | Ending::Raised { error: held }) => held.len(),
+                other => panic!("{text}: {other:?}"),
+            };
+            assert_eq!(held, kept, "{text}");
+        }
+        // Whole, it has all.
+        assert_kept(&store, &over).await;
+    }
 }
 
 /// Ids fall too.

@@ -12,6 +12,7 @@ use super::sample::{
     server, somebody, succeed, tell,
 };
 use crate::record::{Key, Phase, Record};
+use crate::summary::Summary;
 use crate::{CreateError, Created, Error, Join, Store, Whose};
 
 const AFTER: UnixMillis = UnixMillis(EXPIRES.0 + 1);
@@ -112,7 +113,7 @@ pub async fn inv_30_an_operation_that_is_asked_after_keeps_its_task(factory: &im
     assert_eq!(asking.phase(), Phase::Unfinished);
     assert_eq!(store.purge(AFTER, 10).await.expect("writable"), 0);
     assert_kept(&store, &asking).await;
-    assert_eq!(store.unfinished(None, 9).await.expect("readable"), vec![asking.clone()]);
+    assert_eq!(store.unfinished(None, 9).await.expect("readable"), vec![Summary::of(asking.clone())]);
     let handed = tell(&store, &asking, CREATED, vec![hand_off(HandOff::BudgetSpent)]).await;
     assert_eq!(handed.phase(), Phase::Doubtful);
     assert_eq!(store.unfinished(None, 9).await.expect("readable"), vec![]);

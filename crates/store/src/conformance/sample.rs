@@ -13,6 +13,7 @@ use taskgate_core::task::{self, Ending, Lifetime, Question, QuestionKind, Task};
 use taskgate_core::time::{Millis, UnixMillis};
 
 use crate::record::{Call, Change, Conflict, Frame, Front, Intent, Key, Object, Observed, Record, Session};
+use crate::summary::Summary;
 use crate::{Created, Join, Store};
 
 /// When samples are made, if nothing else is said.
@@ -367,10 +368,26 @@ pub fn session(key: &str, seen: UnixMillis) -> Session {
     }
 }
 
-/// Keys of `records`, for comparing pages.
+/// The ids of what was listed, for comparing pages.
 #[must_use]
-pub fn ids(records: &[Record]) -> Vec<&str> {
-    records.iter().map(|record| record.id.expose()).collect()
+pub fn ids(listed: &[Summary]) -> Vec<&str> {
+    listed.iter().map(|summary| summary.id().expose()).collect()
+}
+
+/// Retires all that may go, a page of two after the other; how many went.
+///
+/// # Panics
+/// If the store cannot.
+pub async fn retire(store: &impl Store, before: UnixMillis, below: &OperationId) -> usize {
+    let (mut after, mut deleted) = (None, 0);
+    loop {
+        let page = store.retire(before, below, after.as_ref(), 2).await.expect("writable");
+        deleted += page.deleted;
+        after = page.next;
+        if after.is_none() {
+            return deleted;
+        }
+    }
 }
 
 /// Retires all that may go, a page of two after the other; how many went.

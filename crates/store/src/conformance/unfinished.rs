@@ -5,6 +5,7 @@ use taskgate_core::task;
 use super::Factory;
 use super::sample::{CREATED, Told, accept, dispatch, id, ids, lose, put, record, stranger, succeed, tell};
 use crate::Store;
+use crate::summary::Summary;
 
 /// At each stage, with the task over and not.
 pub async fn r5_3_recovery_finds_what_is_not_finished_and_nothing_else(factory: &impl Factory) {
@@ -31,7 +32,7 @@ pub async fn r5_3_recovery_finds_what_is_not_finished_and_nothing_else(factory: 
             now = tell(&store, &now, CREATED, told).await;
         }
         if is_unfinished {
-            expected.push(now);
+            expected.push(Summary::of(now));
         }
     }
     assert_eq!(store.unfinished(None, 100).await.expect("readable"), expected);

@@ -12,6 +12,7 @@ use crate::codec::event::EventRow;
 use crate::law::{self, Breach};
 use crate::ledger::{After, Busy, Happening, Held, LedgerEntry, Which};
 use crate::record::{Change, Conflict, Frame, Intent, Phase, Record, Session};
+use crate::summary::Summary;
 use crate::{AppendError, CreateError, Created, Join, Retired, Retirement, Unfetched, Whose};
 
 #[derive(Debug, Default)]
@@ -241,7 +242,7 @@ impl State {
         whose: Whose<'_>,
         after: Option<(UnixMillis, TaskId)>,
         limit: usize,
-    ) -> Vec<Record> {
+    ) -> Vec<Summary> {
         let mut found: BTreeMap<(UnixMillis, &TaskId), &Record> = BTreeMap::new();
         for record in self.tasks.values().map(|row| &row.record) {
             let place = (record.task.lifetime.created, &record.id);
@@ -257,10 +258,10 @@ impl State {
                 found.insert(place, record);
             }
         }
-        found.into_values().rev().take(limit).cloned().collect()
+        found.into_values().rev().take(limit).cloned().map(Summary::of).collect()
     }
 
-    pub(super) fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Vec<Record> {
+    pub(super) fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Vec<Summary> {
         self.tasks
             .values()
             .map(|row| &row.record)
@@ -268,6 +269,7 @@ impl State {
             .filter(|record| record.phase() == Phase::Unfinished)
             .take(limit)
             .cloned()
+            .map(Summary::of)
             .collect()
     }
 
