@@ -12,6 +12,7 @@ use taskgate_power::Random;
 use taskgate_store::Error;
 use taskgate_store::ledger::LedgerEntry;
 use taskgate_store::record::Record;
+use taskgate_store::summary::Summary;
 
 use crate::around::{Done, Failed, Way};
 use crate::tally::Tally;
@@ -34,7 +35,7 @@ pub struct History {
 #[derive(Clone, Debug)]
 pub struct Grave {
     /// As it was.
-    pub record: Record,
+    pub task: Summary,
     /// The time by which it had to be expired.
     pub now: UnixMillis,
 }
@@ -166,7 +167,7 @@ impl Way for SlowDisk {
                 versions.entry(record.id.expose().to_owned()).or_default().push(record);
             }
             Done::Purged { gone, now } => {
-                self.history.graves.lock().extend(gone.into_iter().map(|record| Grave { record, now }));
+                self.history.graves.lock().extend(gone.into_iter().map(|task| Grave { task, now }));
             }
             Done::Retired { gone, before } => {
                 self.history.retired.lock().extend(gone.into_iter().map(|entry| Retired { entry, before }));

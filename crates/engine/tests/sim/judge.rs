@@ -182,17 +182,17 @@ impl Sim {
     /// Nothing goes before its time, or while something is still done about it (INV-30).
     fn graves(&self) -> Judged {
         for grave in self.world.history.graves() {
-            let record = &grave.record;
+            let purged = &grave.task;
             self.world.tally.count("a task purged");
-            let is_active = match (&record.operation.stage, record.operation.inquiry) {
+            let is_active = match (&purged.operation().stage, purged.operation().inquiry) {
                 (Stage::Prepared | Stage::Dispatched { .. } | Stage::Observing { .. }, _)
                 | (_, Inquiry::Reconciling { .. }) => true,
                 (Stage::Settled(_) | Stage::Unknown(_), Inquiry::Idle | Inquiry::Person { .. }) => false,
             };
-            let is_expired = record.task.expires().is_some_and(|expires| expires < grave.now);
-            let told = record.task.lifetime.created + record.task.lifetime.ttl;
-            if is_active || !is_expired || told > grave.now || record.task.ending().is_none() {
-                return Err(format!("INV-30: purged at {:?}: {record:#?}", grave.now));
+            let is_expired = purged.task().expires().is_some_and(|expires| expires < grave.now);
+            let told = purged.task().lifetime.created + purged.task().lifetime.ttl;
+            if is_active || !is_expired || told > grave.now || purged.task().ending().is_none() {
+                return Err(format!("INV-30: purged at {:?}: {purged:#?}", grave.now));
             }
         }
         Ok(())

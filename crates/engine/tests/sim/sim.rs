@@ -46,7 +46,7 @@ impl World {
     /// Whether the newest version of this task says that its time is over, or was when it was purged: the clock may have
     /// been put back since.
     pub(crate) fn is_expired(&self, id: &TaskId) -> bool {
-        if self.history.graves().iter().any(|grave| grave.record.id == *id) {
+        if self.history.graves().iter().any(|grave| grave.task.id() == id) {
             return true;
         }
         let history = self.history.lock();

@@ -389,19 +389,3 @@ pub async fn retire(store: &impl Store, before: UnixMillis, below: &OperationId)
         }
     }
 }
-
-/// Retires all that may go, a page of two after the other; how many went.
-///
-/// # Panics
-/// If the store cannot.
-pub async fn retire(store: &impl Store, before: UnixMillis, below: &OperationId) -> usize {
-    let (mut after, mut deleted) = (None, 0);
-    loop {
-        let page = store.retire(before, below, after.as_ref(), 2).await.expect("writable");
-        deleted += page.deleted;
-        after = page.next;
-        if after.is_none() {
-            return deleted;
-        }
-    }
-}
