@@ -339,7 +339,7 @@ async fn list(exchange: &Exchange, arguments: &Object<'_>) -> Result<Bytes, Fail
     let words = if lines.is_empty() { "There are no tasks.".to_owned() } else { lines.join("\n") };
     let shown = |summary: &Summary| {
         let fetched = (summary.has_frame() && summary.is_returned()).then(|| !summary.is_unfetched());
-        fields(&outline(&gateway.engine, summary), summary.tool(), fetched, &[])
+        fields(&outline(&gateway.engine, summary, summary.task()), summary.tool(), fetched, &[])
     };
     let tasks: Vec<String> = records.iter().map(shown).collect();
     let mut structured = format!("{{\"taskgate\":{{\"tasks\":[{}]", tasks.join(","));

@@ -136,7 +136,10 @@ pub(crate) async fn promise(exchange: &Exchange, id: &TaskId) -> Result<Arc<Reco
 pub(crate) async fn list(exchange: &Exchange) -> Result<Reply, Failure> {
     let (records, next) = page(exchange, exchange.request.param("cursor")).await?;
     let engine = &exchange.gateway.engine;
-    let tasks: Vec<_> = records.iter().map(|summary| a::task(&outline(engine, summary))).collect();
+    let shown = |summary: &Summary| {
+        a::task(&outline(engine, summary, &known::task_now(summary.task(), summary.operation())))
+    };
+    let tasks: Vec<_> = records.iter().map(shown).collect();
     let result = a::list_result(&tasks, next.as_deref());
     Ok(Reply::result(exchange.request.id(), text(&result)))
 }
