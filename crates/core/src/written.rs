@@ -8,8 +8,10 @@
 /// What a look at the store showed, of the record that was to be written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stored {
-    /// There is none.
+    /// There is none, and there was none, or one that may have been deleted since.
     Nothing,
+    /// There is none any more of what nobody deletes as it was before the write.
+    Gone,
     /// It is at this version.
     Version {
         /// Which.
@@ -36,7 +38,9 @@ pub enum Written {
 
 /// Decides what became of a write of `version` that was answered by an error.
 ///
-/// Version 1 makes a record, under an id that nobody else can have drawn: where it is stored, that was this write.
+/// Version 1 makes a record, under an id that nobody else can have drawn: where it is stored, that was this write. Of what is
+/// finished the record is deleted in time, and of nothing else (INV-30): where one is gone that was not finished, this write
+/// finished it.
 ///
 /// # Source
 /// notes 2.7, INV-45
@@ -46,6 +50,7 @@ pub fn written(version: u64, stored: Stored) -> Written {
         Stored::Unreadable => Written::InDoubt,
         Stored::Nothing if version <= 1 => Written::NotDone,
         Stored::Nothing => Written::Overtaken,
+        Stored::Gone => Written::Done,
         Stored::Version { .. } if version <= 1 => Written::Done,
         Stored::Version { version: found, is_ours: true } if found == version => Written::Done,
         Stored::Version { version: found, .. } if found < version => Written::NotDone,
@@ -70,6 +75,7 @@ mod tests {
             (5, at(5, false), Written::Overtaken),
             (5, at(6, false), Written::Overtaken),
             (5, Stored::Nothing, Written::Overtaken),
+            (5, Stored::Gone, Written::Done),
             (1, Stored::Unreadable, Written::InDoubt),
             (5, Stored::Unreadable, Written::InDoubt),
         ] {

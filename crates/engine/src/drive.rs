@@ -712,7 +712,7 @@ impl Driver {
                         kept = draft.finish().map(|(record, changes)| (Arc::new(record), changes));
                     }
                     let Some((record, changes)) = &mut kept else { return Some(current) };
-                    match self.engine.append(record, changes, Duration::ZERO).await {
+                    match self.engine.append(&current, record, changes, Duration::ZERO).await {
                         Ok(()) => {
                             self.live.publish(record.clone());
                             self.engine.published(&current, record);

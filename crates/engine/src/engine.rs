@@ -706,7 +706,7 @@ impl Engine {
             live.publish(Arc::new(record.clone()));
         }
         let mut record = Arc::new(record);
-        match self.append(&mut record, &mut changes, DOUBT_PATIENCE).await {
+        match self.append(&current, &mut record, &mut changes, DOUBT_PATIENCE).await {
             Ok(()) => {}
             Err(Unwritten::Not(error) | Unwritten::Overtaken(error)) => return Err(error),
             Err(Unwritten::InDoubt(error)) => {

@@ -186,7 +186,7 @@ impl Engine {
     async fn found(self: Arc<Self>, summary: Summary) -> Result<Fate, taskgate_store::Error> {
         let what = self.decide(&summary);
         // Taken up with those whose tasks are gone: what was called with and what came of it need not be read for that.
-        if what == Recovery::Reconcile {
+        if what == Recovery::Reconcile && summary.task().ending().is_some() {
             return Ok(Fate::Done(what));
         }
         let Some(record) = self.parts.store.load(summary.principal(), summary.id()).await? else {

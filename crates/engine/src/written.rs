@@ -11,7 +11,7 @@ use taskgate_core::operation::Command as Do;
 use taskgate_core::task::Fault;
 use taskgate_core::written::{Stored, Written, written};
 use taskgate_seeded::Bug;
-use taskgate_store::record::{Change, Record};
+use taskgate_store::record::{Change, Phase, Record};
 use taskgate_store::{AppendError, CreateError, Created, Error, Join};
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep, timeout};
@@ -68,19 +68,20 @@ impl Engine {
         if taskgate_seeded::is(Bug::ErrorBelieved) {
             return Err(CreateError::Store(error));
         }
-        match self.look_back(record, &error, DOUBT_PATIENCE).await {
+        match self.look_back(None, record, &error, DOUBT_PATIENCE).await {
             Written::Done => Ok(Made::Known(Created::New)),
             Written::NotDone | Written::Overtaken => Err(CreateError::Store(error)),
             Written::InDoubt => Ok(Made::InDoubt(error)),
         }
     }
 
-    /// Appends, and finds out within `patience` whether it was done.
+    /// Appends to what was `before`, and finds out within `patience` whether it was done.
     ///
     /// It may overturn what the operation's key was given free for: then a person is told in the same commit, and `record`
     /// and `changes` say so from here on.
     pub(crate) async fn append(
         &self,
+        before: &Record,
         record: &mut Arc<Record>,
         changes: &mut Vec<Change>,
         patience: Duration,
@@ -100,14 +101,14 @@ impl Engine {
             Err(AppendError::Store(error)) => error,
             Err(conflict @ AppendError::Conflict { .. }) => {
                 // It may be by an earlier try of this very write.
-                return match written(record.version, self.stored(record).await) {
+                return match written(record.version, self.stored(Some(before), record).await) {
                     Written::Done => Ok(()),
                     Written::NotDone | Written::Overtaken => Err(Unwritten::Overtaken(conflict)),
                     Written::InDoubt => Err(Unwritten::InDoubt(waits())),
                 };
             }
         };
-        match self.look_back(record, &error, patience).await {
+        match self.look_back(Some(before), record, &error, patience).await {
             Written::Done => Ok(()),
             Written::NotDone => Err(Unwritten::Not(error.into())),
             Written::Overtaken => Err(Unwritten::Overtaken(error.into())),
@@ -116,7 +117,13 @@ impl Engine {
     }
 
     /// What became of a write of `record` that was answered by `error`.
-    async fn look_back(&self, record: &Record, error: &Error, patience: Duration) -> Written {
+    async fn look_back(
+        &self,
+        before: Option<&Record>,
+        record: &Record,
+        error: &Error,
+        patience: Duration,
+    ) -> Written {
         match error {
             // Another process has the store: this one would only ask for what is refused, and must send nothing more (INV-15).
             Error::InUse { .. } => {
@@ -140,7 +147,7 @@ impl Engine {
         let until = Instant::now() + patience;
         let mut pause = PAUSE;
         loop {
-            let found = written(record.version, self.stored(record).await);
+            let found = written(record.version, self.stored(before, record).await);
             if found != Written::InDoubt || Instant::now() >= until || self.stopping.is_cancelled() {
                 if found == Written::Done {
                     tracing::info!(task = ?record.id, %error, "a write was done though the store said otherwise");
@@ -152,8 +159,9 @@ impl Engine {
         }
     }
 
-    async fn stored(&self, record: &Record) -> Stored {
+    async fn stored(&self, before: Option<&Record>, record: &Record) -> Stored {
         match self.parts.store.load(&record.principal, &record.id).await {
+            Ok(None) if before.is_some_and(|before| before.phase() == Phase::Unfinished) => Stored::Gone,
             Ok(None) => Stored::Nothing,
             Ok(Some(found)) => {
                 let version = found.version;
@@ -183,9 +191,9 @@ impl Engine {
         turn: &mut Option<InDoubt>,
     ) -> Result<(), Error> {
         let Some(InDoubt(record)) = turn else { return Ok(()) };
-        match written(record.version, self.stored(record).await) {
+        let before = live.record();
+        match written(record.version, self.stored(Some(&before), record).await) {
             Written::Done => {
-                let before = live.record();
                 live.publish(record.clone());
                 self.published(&before, record);
             }

@@ -268,6 +268,7 @@ idempotency = { mode = \"derived\", key = \"args.order\" }";
         let task_a = legacy.request("tasks/get", json!({ "taskId": task }));
         assert_eq!(task_a["result"]["status"], "failed", "{task_a}");
         told(&task_a);
+        told(&legacy.request("tasks/list", json!({}))["result"]["tasks"][0]);
         let result_a = legacy.request("tasks/result", json!({ "taskId": task }));
         assert_eq!(result_a["error"]["data"]["outcome"], outcome, "{result_a}");
         told(&result_a);

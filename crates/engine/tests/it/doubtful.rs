@@ -82,6 +82,27 @@ async fn inv_45_an_end_that_was_written_though_the_store_said_no_is_shown_and_wr
 }
 
 #[tokio::test(start_paused = true)]
+async fn inv_35_an_end_in_doubt_whose_task_is_purged_before_anybody_can_tell_wakes_who_waits() {
+    let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
+    let mut handle = stage.submit(call(Effect::Consequential)).await;
+    stage.store.inject(CommandKind::Append, ambiguous());
+    unreadable(&stage, 3);
+    stage.back.hear().await.answer.send(text("{\"r\":1}")).unwrap();
+    while stage.store.pending_faults() > 0 {
+        // The disk takes deletions before it can be read.
+        let far = stage.engine.clock().now() + Millis::hours(99);
+        stage.store.purge(far, 9).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let over = timeout(SOON, handle.over()).await.expect("whoever waits is woken");
+    assert_eq!(returned(&over), b"{\"r\":1}");
+    assert!(stage.store.load(&me(), &over.id).await.unwrap().is_none());
+    while stage.engine.live() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn inv_45_a_cancellation_that_was_written_though_the_store_said_no_holds() {
     let stage = Stage::new(Puppet::new(Survival::DiedWithUs));
     let id = stage.submit(call(Effect::Consequential)).await.record().id.clone();

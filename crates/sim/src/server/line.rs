@@ -106,9 +106,13 @@ impl Back for Line {
         if fate == 0 {
             return Err(LookError::Transient("the answer did not arrive".to_owned()));
         }
-        let entry = state.books.entry(&work.call);
-        entry.questions.entry(back_key.to_owned()).or_default().insert(words(reply));
-        work.asks.take_if(|asked| asked == back_key);
+        // The first answer wins (B-096); a second one may come of a gateway that stood still while another one took over.
+        if work.asks.take_if(|asked| asked == back_key).is_some() {
+            let entry = state.books.entry(&work.call);
+            entry.questions.entry(back_key.to_owned()).or_default().insert(words(reply));
+        } else {
+            self.0.tally.count("an answer to what is not asked any more");
+        }
         self.0.stirred.notify_waiters();
         if fate == 1 {
             self.0.tally.count("an answer that arrived and was not acknowledged");
