@@ -23,7 +23,6 @@ use crate::dispatch::{Exchange, Failure, Via, text};
 use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
 use crate::initialize::OWN_INFO;
-use crate::known;
 use crate::pages::pages;
 use crate::reply::{Reply, delivered};
 use crate::results::{self, Tool};
@@ -208,7 +207,7 @@ fn show_page(exchange: &Exchange, record: &Record, arguments: &Object<'_>) -> Sa
     if record.task.ending().is_none() {
         return stand_in(&exchange.gateway, record, Start::Fresh).into();
     }
-    show(&exchange.gateway, &known::up_to_date(record), page)
+    show(&exchange.gateway, record, page)
 }
 
 /// A task that is over: what its call would have been answered by, or the first page of that.
@@ -217,7 +216,7 @@ async fn end(gateway: &Gateway, record: &Record) -> Said {
         Cow::Borrowed(record) => show(gateway, record, 1),
         Cow::Owned(short) => match results::read::returned(&short) {
             Some(result) => Said { result, delivers: delivered(record) },
-            None => show(gateway, &short, 1),
+            None => show(gateway, record, 1),
         },
     }
 }
@@ -339,7 +338,7 @@ async fn list(exchange: &Exchange, arguments: &Object<'_>) -> Result<Bytes, Fail
     let words = if lines.is_empty() { "There are no tasks.".to_owned() } else { lines.join("\n") };
     let shown = |summary: &Summary| {
         let fetched = (summary.has_frame() && summary.is_returned()).then(|| !summary.is_unfetched());
-        fields(&outline(&gateway.engine, summary, summary.task()), summary.tool(), fetched, &[])
+        fields(&outline(&gateway.engine, summary), summary.tool(), fetched, &[])
     };
     let tasks: Vec<String> = records.iter().map(shown).collect();
     let mut structured = format!("{{\"taskgate\":{{\"tasks\":[{}]", tasks.join(","));

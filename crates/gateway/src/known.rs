@@ -1,11 +1,10 @@
-//! What a caller is told of a call that is not made (again) because of an operation in the ledger (R4.6, design 7), and of
-//! a task whose effect was found out after its end.
+//! What a caller is told of a call that is not made (again) because of an operation in the ledger (R4.6, design 7).
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use taskgate_core::operation::{Effect, HandOff, Inquiry, Operation, Outcome, Stage, Verdict};
-use taskgate_core::task::{Ending, Fault, Found, State, Task};
+use taskgate_core::task::{Ending, Fault, Found, State};
 use taskgate_store::ledger::{Busy, LedgerEntry};
 use taskgate_store::record::{Key, KeyScope, Record};
 use taskgate_wire::json::{self, string_literal};
@@ -15,20 +14,12 @@ use taskgate_wire::time;
 
 use crate::dispatch::text;
 
-/// The record as it is known now: a task that failed since nobody knew what became of its effect says what was found out
-/// since. It stays failed; only its reason is no longer a doubt that is over.
+/// The record of a call that failed since nobody knew what became of its effect, with what was found out since: for who
+/// makes the same call again. What the task itself says never changes (INV-03).
 pub(crate) fn up_to_date(record: &Record) -> Cow<'_, Record> {
-    match task_now(&record.task, &record.operation) {
-        Cow::Borrowed(_) => Cow::Borrowed(record),
-        Cow::Owned(task) => Cow::Owned(Record { task, ..record.clone() }),
-    }
-}
-
-/// The same of a task alone.
-pub(crate) fn task_now<'t>(task: &'t Task, operation: &Operation) -> Cow<'t, Task> {
-    let Some(fault) = found_since(task, operation) else { return Cow::Borrowed(task) };
-    let mut shown = task.clone();
-    if let State::Over { ending, .. } = &mut shown.state {
+    let Some(fault) = found_since(record) else { return Cow::Borrowed(record) };
+    let mut shown = record.clone();
+    if let State::Over { ending, .. } = &mut shown.task.state {
         *ending = Ending::Faulted(fault);
     }
     Cow::Owned(shown)
@@ -36,8 +27,8 @@ pub(crate) fn task_now<'t>(task: &'t Task, operation: &Operation) -> Cow<'t, Tas
 
 /// What its system of record or a person said after a task failed, where that is another thing than its failure says. The
 /// server's own word is no finding (R4.3).
-fn found_since(task: &Task, operation: &Operation) -> Option<Fault> {
-    let said = match task.ending()? {
+fn found_since(record: &Record) -> Option<Fault> {
+    let said = match record.task.ending()? {
         // It says itself what is known, and nothing else is ever known of it.
         Ending::Faulted(Fault::NeverSent(_))
         | Ending::Returned { .. }
@@ -45,6 +36,7 @@ fn found_since(task: &Task, operation: &Operation) -> Option<Fault> {
         | Ending::Cancelled => return None,
         Ending::Faulted(fault) => fault,
     };
+    let operation = &record.operation;
     let found = match &operation.stage {
         Stage::Settled(Outcome::Confirmed(Verdict::NotApplied) | Outcome::Attested(Verdict::NotApplied))
             if is_disputed(operation) =>

@@ -22,7 +22,6 @@ use crate::config::Sees;
 use crate::dispatch::{Exchange, Failure, text};
 use crate::follow::{self, Follow, Known};
 use crate::gateway::Gateway;
-use crate::known;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::results::{self, Tool};
@@ -53,7 +52,7 @@ pub(crate) async fn find_id(exchange: &Exchange, id: &TaskId) -> Result<Handle, 
 /// `tasks/get`: the task, flat, and never its payload.
 pub(crate) async fn get(exchange: &Exchange) -> Result<Reply, Failure> {
     let record = find(exchange).await?.record();
-    let task = a::task(&view(&exchange.gateway.engine, &known::up_to_date(&record)));
+    let task = a::task(&view(&exchange.gateway.engine, &record));
     Ok(Reply::result(exchange.request.id(), text(&task)))
 }
 
@@ -136,10 +135,7 @@ pub(crate) async fn promise(exchange: &Exchange, id: &TaskId) -> Result<Arc<Reco
 pub(crate) async fn list(exchange: &Exchange) -> Result<Reply, Failure> {
     let (records, next) = page(exchange, exchange.request.param("cursor")).await?;
     let engine = &exchange.gateway.engine;
-    let shown = |summary: &Summary| {
-        a::task(&outline(engine, summary, &known::task_now(summary.task(), summary.operation())))
-    };
-    let tasks: Vec<_> = records.iter().map(shown).collect();
+    let tasks: Vec<_> = records.iter().map(|summary| a::task(&outline(engine, summary))).collect();
     let result = a::list_result(&tasks, next.as_deref());
     Ok(Reply::result(exchange.request.id(), text(&result)))
 }

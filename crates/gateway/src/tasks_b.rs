@@ -13,7 +13,6 @@ use taskgate_wire::rpc_error::RpcError;
 
 use crate::dispatch::{Exchange, Failure, text};
 use crate::gateway::Gateway;
-use crate::known;
 use crate::modern::Modern;
 use crate::reply::Reply;
 use crate::results::{self, Tool};
@@ -36,7 +35,7 @@ async fn legacy(exchange: &Exchange, modern: &Modern) -> Result<Option<Handle>, 
 
 /// It, in the fields of its own dialect.
 fn in_its_dialect(exchange: &Exchange, record: &Record) -> Reply {
-    let task = result::for_modern(&a::task(&view(&exchange.gateway.engine, &known::up_to_date(record))));
+    let task = result::for_modern(&a::task(&view(&exchange.gateway.engine, record)));
     Reply::result(exchange.request.id(), text(&task))
 }
 

@@ -17,9 +17,10 @@ pub(crate) fn view<'r>(engine: &Engine, record: &'r Record) -> View<'r> {
     of(engine, id, operation_id, operation.effect, task, *updated)
 }
 
-/// The same of a record whose payloads were not read, for what shows none; `task` is its task, as far as it is known now.
-pub(crate) fn outline<'s>(engine: &Engine, summary: &'s Summary, task: &'s Task) -> View<'s> {
-    of(engine, summary.id(), summary.operation_id(), summary.operation().effect, task, summary.updated())
+/// The same of a record whose payloads were not read: for what shows none.
+pub(crate) fn outline<'s>(engine: &Engine, summary: &'s Summary) -> View<'s> {
+    let effect = summary.operation().effect;
+    of(engine, summary.id(), summary.operation_id(), effect, summary.task(), summary.updated())
 }
 
 fn of<'r>(

@@ -1,5 +1,6 @@
 //! Waiting for a recorded call, and what its client gets when it lasts.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use taskgate_core::gate::{Carry, Route};
@@ -181,6 +182,10 @@ impl Drop for Abandoned<'_> {
 /// The answer of a call that is over.
 fn over(checked: &Checked<'_>, record: &Record, start: Start) -> Result<Reply, Failure> {
     let id = checked.exchange.request.id();
+    let record = &*match start {
+        Start::Fresh => Cow::Borrowed(record),
+        Start::Joined | Start::Waiting => known::up_to_date(record),
+    };
     match record.task.ending() {
         Some(Ending::Returned { result, .. }) => {
             let info = &checked.info();

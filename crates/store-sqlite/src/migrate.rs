@@ -85,6 +85,7 @@ const STEPS: &[Step] = &[
         columns: &[],
         sql: include_str!("../migrations/0007_workflows.sql"),
     },
+    Step { number: 8, name: "payloads", columns: &[], sql: include_str!("../migrations/0008_payloads.sql") },
 ];
 
 const STEPS_TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (

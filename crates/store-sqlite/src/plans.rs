@@ -18,8 +18,8 @@ fn plan(sql: &str) -> Vec<String> {
 fn r5_3_finished_tasks_cost_the_others_nothing() {
     let joins = [
         "SEARCH o USING PRIMARY KEY (principal=? AND operation_id=?) LEFT-JOIN",
-        "SEARCH p USING PRIMARY KEY (principal=? AND task_id=? AND part=?) LEFT-JOIN",
-        "SEARCH e USING PRIMARY KEY (principal=? AND task_id=? AND part=?) LEFT-JOIN",
+        "SEARCH p USING INDEX sqlite_autoindex_payload_1 (principal=? AND task_id=? AND part=?) LEFT-JOIN",
+        "SEARCH e USING INDEX sqlite_autoindex_payload_1 (principal=? AND task_id=? AND part=?) LEFT-JOIN",
     ];
     for (sql, first) in [
         (row::LOAD, "SEARCH t USING PRIMARY KEY (principal=? AND task_id=?)"),

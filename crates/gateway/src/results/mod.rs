@@ -24,7 +24,6 @@ pub(crate) use parts::{Content, Part, open};
 use preview::Kept;
 
 use crate::gateway::Gateway;
-use crate::known;
 
 /// The smallest bound on what is answered in whole: what stands for a long result has less than this.
 pub const INLINE_MIN: usize = 16 * 1024;
@@ -41,11 +40,10 @@ pub(crate) enum Tool {
     NotListed,
 }
 
-/// The record as it may be shown: with the short form of its result, if that is a long one of a tool with a workflow, and
-/// with what was found out since it failed.
+/// The record as it may be shown: with the short form of its result, if that is a long one of a tool with a workflow.
 pub(crate) async fn bounded<'r>(gateway: &Gateway, record: &'r Record, tool: Tool) -> Cow<'r, Record> {
     let Some(Ending::Returned { result, is_error }) = record.task.ending() else {
-        return known::up_to_date(record);
+        return Cow::Borrowed(record);
     };
     // Nearly all results are shorter than any bound, and cost no more than this.
     if result.len() <= INLINE_MIN {

@@ -28,9 +28,10 @@ use crate::{FILE, crash, places, wait};
 const MANY: usize = 120;
 
 /// Steps behind the newest file that is kept, which take that one further. They add no columns.
-const LATER: [(i64, &str, &str); 2] = [
+const LATER: [(i64, &str, &str); 3] = [
     (5, "untold", include_str!("../../migrations/0005_untold.sql")),
     (6, "open", include_str!("../../migrations/0006_open.sql")),
+    (7, "workflows", include_str!("../../migrations/0007_workflows.sql")),
 ];
 
 /// The rows of each table, by the columns that it had.
