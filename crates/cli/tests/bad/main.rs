@@ -147,17 +147,24 @@ fn told(said: &Value) -> String {
     if let Some(error) = error {
         let outcome =
             error["data"]["outcome"].as_str().map(|outcome| format!(" [{outcome}]")).unwrap_or_default();
-        return format!("{} {}{outcome}", error["code"], error["message"].as_str().unwrap_or("?"));
+        return format!("{} {}{outcome}", error["code"], masked(error["message"].as_str().unwrap_or("?")));
     }
     let result = if whole["result"].is_object() { &whole["result"] } else { whole };
     let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let words: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
     let is_error = if result["isError"] == true { "error: " } else { "" };
-    // The ids of tasks differ from run to run.
-    let words = words.join(" | ");
-    let words: Vec<&str> =
-        words.split(' ').map(|word| if word.starts_with("t0") { "TASK" } else { word }).collect();
-    format!("{is_error}\"{}\"", words.join(" "))
+    format!("{is_error}\"{}\"", masked(&words.join(" | ")))
+}
+
+/// Without what differs from run to run: the ids of tasks, and times.
+fn masked(words: &str) -> String {
+    let is_time = |word: &str| word.starts_with("20") && word.contains('T') && word.contains('Z');
+    let words = words.split(' ').map(|word| match word {
+        word if word.starts_with("t0") => "TASK",
+        word if is_time(word) => "TIME",
+        word => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 const AS_TASKS: [&str; 13] = [

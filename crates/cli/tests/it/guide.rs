@@ -105,7 +105,7 @@ fn pay_by_a_host(folder: &Path, entry: &Value) {
     let mut command = taskgate(&["ops"]);
     let listed = command.env("XDG_STATE_HOME", &state).env("TASKGATE_KEEPER_IDLE", "100ms").output().unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert!(listed.contains("confirmed: applied") && listed.contains("payment  shop"), "{listed}");
+    assert!(listed.contains("confirmed: applied") && listed.contains("payment  B-1  shop"), "{listed}");
 }
 
 #[test]

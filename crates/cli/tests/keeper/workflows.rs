@@ -10,7 +10,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::host::{Host, text};
-use crate::scene::{Scene, holds, kill_9, until};
+use crate::scene::{Scene, holds, is_alive, kill_9, until};
 
 const PROBE: &str = r#"applied_when = "data.status == 'paid' && data.order == key"
 not_applied_when = "data.status == 'none'"
@@ -151,7 +151,7 @@ fn r4_6_two_hosts_at_once_with_one_key_pay_once_also_one_with_a_process_of_its_o
     assert_eq!(scene.journal("begin pay A-1").len(), 1);
     // Another request under the same key is none.
     let said = other.text("pay", json!({ "text": "A-1", "amount": 500 }));
-    assert!(said.contains("used for another request"), "{said}");
+    assert!(said.contains("one key stands for one effect"), "{said}");
     assert_eq!(scene.journal("begin pay A-1").len(), 1);
 }
 
@@ -238,8 +238,10 @@ fn design_4_a_keeper_stays_as_long_as_it_asks_though_its_host_has_gone() {
     kill_9(host.pid());
     let before = scene.journal("begin books").len();
     scene.wait_for_journal("begin books", before + 2);
+    // Whoever asked it how it is would keep it.
+    let keeper = scene.keeper_pid();
     scene.open_books();
-    until("the keeper has ended", || (scene.status()["running"] == false).then_some(()));
+    until("the keeper has ended", || (!is_alive(keeper)).then_some(()));
     let ended = scene.operation("confirmed", is_confirmed);
     assert_eq!(ended["task"]["state"], "failed", "{ended}");
 }
