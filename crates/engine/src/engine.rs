@@ -220,12 +220,55 @@ impl Engine {
         new: NewCall,
         back: Arc<dyn Back>,
     ) -> Result<Submitted, SubmitError> {
-        self.detached(self.clone().submit_now(new, back)).await
+        self.detached(self.clone().submit_or_find(new, back)).await
+    }
+
+    /// What is refused without a look at what was recorded may have been made before, and sent: whoever comes again must
+    /// not hear that nothing was (R4.6).
+    async fn submit_or_find(
+        self: Arc<Self>,
+        new: NewCall,
+        back: Arc<dyn Back>,
+    ) -> Result<Submitted, SubmitError> {
+        let error = match self.clone().submit_now(&new, back).await {
+            Ok(submitted) => return Ok(submitted),
+            Err(error) => error,
+        };
+        let may_be_known = new.join != Join::Never || new.call.frame.is_some();
+        match &error {
+            SubmitError::Busy { .. } | SubmitError::TooManyTasks { .. } | SubmitError::Stopping => {}
+            // The next process finds it.
+            SubmitError::Store(
+                taskgate_store::Error::InUse { .. }
+                | taskgate_store::Error::Broken { .. }
+                | taskgate_store::Error::Closed,
+            ) => return Err(error),
+            SubmitError::Store(_) => {}
+            SubmitError::KeyReused
+            | SubmitError::KeyElsewhere
+            | SubmitError::ObjectBusy(_)
+            | SubmitError::InDoubt(_) => return Err(error),
+        }
+        if !may_be_known {
+            return Err(error);
+        }
+        match self.earlier_in_time(&new).await {
+            // A result that nobody fetched answers the same call, which may also be meant as another one: it comes again.
+            Ok(Some(Submitted::Joined(handle)))
+                if new.join == Join::SameCall && handle.record().is_unfetched() =>
+            {
+                Err(error)
+            }
+            Ok(Some(known)) => Ok(known),
+            Ok(None) => Err(error),
+            Err(SubmitError::Store(unreadable)) => Err(SubmitError::InDoubt(unreadable)),
+            Err(refused) => Err(refused),
+        }
     }
 
     async fn submit_now(
         self: Arc<Self>,
-        new: NewCall,
+        new: &NewCall,
         back: Arc<dyn Back>,
     ) -> Result<Submitted, SubmitError> {
         if self.closing.is_cancelled() {
@@ -245,7 +288,7 @@ impl Engine {
             None => {}
         };
         let mut place = Some(place);
-        let mut record = self.record(&new);
+        let mut record = self.record(new);
         let prepared = record.operation.clone();
         if place == Some(Place::Running) {
             record.operation.apply(&operation::Event::Dispatched { at: record.updated });

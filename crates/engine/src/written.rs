@@ -16,7 +16,7 @@ use taskgate_store::{AppendError, CreateError, Created, Error, Join};
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, NewCall, SubmitError, Submitted};
 use crate::handle::Live;
 use crate::ledger::twice;
 
@@ -153,6 +153,20 @@ impl Engine {
                     tracing::info!(task = ?record.id, %error, "a write was done though the store said otherwise");
                 }
                 return found;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// [`Engine::earlier`] of a store that may not be readable in this moment.
+    pub(crate) async fn earlier_in_time(&self, new: &NewCall) -> Result<Option<Submitted>, SubmitError> {
+        let until = Instant::now() + DOUBT_PATIENCE;
+        let mut pause = PAUSE;
+        loop {
+            match self.earlier(new).await {
+                Err(SubmitError::Store(_)) if Instant::now() < until && !self.stopping.is_cancelled() => {}
+                found => return found,
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);

@@ -7,9 +7,10 @@ use taskgate_core::operation::Effect;
 use taskgate_core::recovery::Survival;
 use taskgate_core::task::CancelRule;
 use taskgate_engine::back::Answer;
-use taskgate_engine::engine::{NewCall, Submitted};
+use taskgate_engine::engine::{NewCall, SubmitError, Submitted};
+use taskgate_engine::limits::Limits;
 use taskgate_store::memory::{CommandKind, Fault};
-use taskgate_store::record::Frame;
+use taskgate_store::record::{Frame, Key};
 use taskgate_store::{Join, Store, Unfetched};
 
 use crate::stage::{Puppet, Stage, call, me, no, returned, text};
@@ -184,4 +185,44 @@ async fn inv_35_a_call_that_joins_in_the_moment_of_the_first_one_s_recording_hea
         }
     }
     assert!(matches!(first.await.unwrap(), Submitted::Started(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_6_a_call_that_comes_again_finds_the_first_where_a_new_one_would_be_refused() {
+    let limits =
+        Limits { running_max: 1, queue_max: 1, live_max: 2, live_max_shared: 2, ..Limits::default() };
+    let stage = Stage::with(Puppet::new(Survival::DiedWithUs), limits);
+    let by_frame = |sequence| NewCall { join: Join::Never, ..framed(sequence) };
+    let by_key = || {
+        let mut new = call(Effect::Consequential);
+        (new.call.key, new.join) = (Some(Key::of_caller("k-1".to_owned())), Join::SameKey);
+        new
+    };
+    let first = stage.submit(by_frame(1)).await.record().id.clone();
+    let second = stage.submit(by_key()).await.record().id.clone();
+    let submit = |new| stage.engine.submit(new, stage.back.clone());
+    // There is no place any more, neither for its principal nor in the queue.
+    assert!(matches!(submit(by_frame(2)).await, Err(SubmitError::TooManyTasks { .. })));
+    let finds = async |new, id| match submit(new).await {
+        Ok(Submitted::Again(handle) | Submitted::Joined(handle)) => assert_eq!(handle.record().id, id),
+        other => panic!("{other:?}"),
+    };
+    finds(by_frame(1), first.clone()).await;
+    finds(by_key(), second.clone()).await;
+    // The disk is full, and for a moment it cannot be read either.
+    stage.back.hear().await.answer.send(text("{}")).unwrap();
+    stage.over_by(&first).await;
+    for reads in [0, 3] {
+        for (new, id) in [(by_frame(1), first.clone()), (by_key(), second.clone())] {
+            stage.store.inject(CommandKind::Create, no());
+            (0..reads).for_each(|_| stage.store.inject(CommandKind::Read, no()));
+            finds(new, id).await;
+            assert_eq!(stage.store.pending_faults(), 0);
+        }
+    }
+    // Where nobody can tell, that is what is said.
+    stage.store.inject(CommandKind::Create, no());
+    (0..99).for_each(|_| stage.store.inject(CommandKind::Read, no()));
+    let told = submit(by_frame(1)).await;
+    assert!(matches!(told, Err(SubmitError::InDoubt(_))), "{told:?}");
 }

@@ -266,8 +266,12 @@ impl Client {
         let is_known = wish.id.is_some() || is_done;
         let may_join = self.front == Front::Plain && wish.key.is_none() && !wish.is_free();
         match self.below(5) {
-            // Another call under a key that is taken.
-            0 if wish.key.is_some() && is_done && !wish.was_misused => {
+            // Another call under a key that is taken, and that nobody gave free.
+            0 if wish.key.is_some()
+                && is_done
+                && !wish.was_misused
+                && !self.life.world.is_undone(&wish.name) =>
+            {
                 self.mind.lock().wishes[at].was_misused = true;
                 let params = self.call_params(&wish, &format!("{}-other", wish.name), false);
                 self.ask(Why::Misuse(at), "tools/call", params, SOON).await;
