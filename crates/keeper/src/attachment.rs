@@ -291,7 +291,7 @@ mod tests {
                 )]),
             },
             workflows: Some(Declared {
-                file: text("/work/taskgate.toml"),
+                file: text("/home/me/taskgate.toml"),
                 written: "abc".into(),
                 sheet: Sheet("{\"secret\":\"hunter2\"}".into()),
                 asked: BTreeMap::from([(
